@@ -7,16 +7,19 @@ import json
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from distcheck.checks.launch_files.engine import read_one
 from distcheck.checks.logs.matching import LONGEST_LINE, Matcher
 from distcheck.checks.logs.patterns import for_python
-from distcheck.checks.logs.reading import signatures
+from distcheck.checks.logs.reading import SourceReader, matcher_of, signatures
+from distcheck.checks.logs.sources import LogSource
 from distcheck.checks.source.engine import SourceFile, analyse
 from distcheck.cli.explain_text import UnknownText, explain_text
 from distcheck.core.signature import Signature
+from distcheck.core.torch_pins import TorchPins
 
 from .attacks import attacks
 
@@ -58,6 +61,51 @@ def test_the_texts_are_hard_for_a_pattern_that_needs_the_square(pattern: str, sl
     compiled = re.compile(pattern)
     texts = attacks(pattern, LONGEST_LINE)
     assert any(seconds(lambda text=text: compiled.search(text)) > 0.15 for text in texts) is slow  # type: ignore[misc]
+
+
+LINES = {
+    "bar": f"Tokenizing: {'9' * 8000}\n",
+    "bars": "1%| |x [00:01<" * 500 + "\n",
+    "algorithm": f"n1:1:2 [0] NCCL INFO {'0' * 8000}\n" * 20,
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_no_log_takes_long(name: str) -> None:
+    waited = (
+        "[E ProcessGroupNCCL.cpp:475] [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, "
+        "OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600089 milliseconds before timing out.\n"
+    )
+    data = (LINES[name] + waited).encode()
+
+    def read() -> None:
+        reader = SourceReader(LogSource("a.log"), matcher_of(signatures()), budget=1 << 20, tail_lines=20)
+        reader.feed(data)
+        reader.reading()
+
+    assert seconds(read) < 5
+
+
+#: What a project declares that it needs.
+DECLARATIONS = {
+    "blanks": "torch ==" + " " * SIZE,
+    "tabs": "torch>=\t'" + "\t" * SIZE,
+    "extras": "torch[" * (SIZE // 6),
+    "names": "[torch==1" * (SIZE // 9),
+    "digits": "torch==" + "9" * SIZE,
+    "pip": "pip " * (SIZE // 4),
+    "item": "- torch 1.8" + " " * SIZE + "x",
+    "variable": "ARG A=1" + ".1" * 5000 + "\nFROM pytorch/pytorch:$A\n" + "$A " * 30_000,
+    "locked": '"torch": {"a": ' * (SIZE // 15),
+    "companion": "torchvision==0." + "9" * 5000,
+}
+
+
+@pytest.mark.parametrize("name", DECLARATIONS)
+@pytest.mark.parametrize("path", ["requirements.txt", "Dockerfile", "README.md", "pyproject.toml", "Pipfile.lock"])
+def test_no_requirement_takes_long(path: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / path).write_text(DECLARATIONS[name])
+    assert seconds(lambda: TorchPins([str(tmp_path)]).of(str(tmp_path / "train.py"))) < 5
 
 
 IMPORT = "import torch.distributed as dist\n"

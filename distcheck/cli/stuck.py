@@ -6,6 +6,7 @@ The options, which job is meant, and how the hosts of one come together; reading
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -329,6 +330,16 @@ def _merged(
     return env_merge.run_in_step(step, look_here, merge_options)
 
 
+def _checked(snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot that another process wrote; raises ValueError if a number fits no job."""
+    from distcheck.runtime.coordination.model import MOST_RANKS
+
+    positions = snapshot.positions
+    if not 0 <= positions.world_size <= MOST_RANKS or not math.isfinite(snapshot.interval_s):
+        raise ValueError(f"{positions.world_size} ranks, {snapshot.interval_s} s")
+    return snapshot
+
+
 def _finish_merged(
     hosts: Sequence[HostReport],
     missing: Missing,
@@ -350,7 +361,7 @@ def _finish_merged(
         subject = item.report.subject
         try:
             jobs = [from_plain(_Job, job) for job in subject.get("jobs", ())]
-            seen += [from_plain(Snapshot, plain) for plain in subject.get("snapshots", ())]
+            seen += [_checked(from_plain(Snapshot, plain)) for plain in subject.get("snapshots", ())]
         except (TypeError, ValueError) as error:
             lost.append((item.name, f"it is damaged: {error}"))
             continue

@@ -32,7 +32,7 @@ _LOCKS = re.compile(r"(?:uv|poetry|pdm)\.lock|Pipfile\.lock|(?:.*[_-])?constrain
 _LOCKED = {
     package: re.compile(
         rf"""name\ =\ "{package}"\r?\nversion\ =\ "(\d+(?:\.\d+)*)
-        | ^[ \t]*"{package}":\ \{{ [^}}]*? "version":\ "==(\d+(?:\.\d+)*)
+        | ^[ \t]*"{package}":\ \{{ [^{{}}]*? "version":\ "==(\d+(?:\.\d+)*)
         | ^{package}==(\d+(?:\.\d+)*)""",
         re.MULTILINE | re.VERBOSE,
     )
@@ -46,33 +46,36 @@ _INSTALLATION = re.compile(
 #: A folder of such files.
 _FOLDER = re.compile(r"requirements?|reqs?|envs?|environments?|conda", re.IGNORECASE)
 _LISTED = re.compile(r".*\.(?:txt|in|ya?ml)", re.IGNORECASE)
+# In all patterns, repetitions that another part of the pattern can follow have a bound: a text needs no square.
 #: ``torch==1.6.0+cu92``, ``torch>=1.6,<1.8``, ``pytorch=1.9.0=py3.7``, ``pytorch::pytorch=1.12``, ``torch = "^1.13"``.
 _DECLARATIONS = {
     package: re.compile(
         rf"""
-        (?: ^ | [\s"'\[,(] | :: ) (?P<name> {names} ) (?![\w./:*-]) (?: \[ [^\]\n]* \] )?
-        (?P<text> [ \t]* ["']? [ \t]*
-            (?: \(? [ \t]* (?: ===? | = | ~= | <=? | >=? | != ) [ \t]*
-                ["']? [\^~]? [ \t]* \d [^\s"',;)\#]* [ \t]* ,? [ \t]* )*
+        (?: ^ | [\s"'\[,(] | :: ) (?P<name> {names} ) (?![\w./:*-]) (?: \[ [^\]\n]{{0,200}} \] )?
+        (?P<text> [ \t]{{0,60}} ["']? [ \t]{{0,60}}
+            (?: \(? [ \t]{{0,60}} (?: ===? | = | ~= | <=? | >=? | != ) [ \t]{{0,60}}
+                ["']? [\^~]? [ \t]{{0,60}} \d [^\s"',;)\#]{{0,200}} [ \t]{{0,60}} ,? [ \t]{{0,60}} )*
         )
         """,
         re.MULTILINE | re.VERBOSE,
     )
     for package, names in (("torch", "torch | pytorch"), ("accelerate", "accelerate"))
 }
-#: Lines of a text for readers that install packages, and a release that is quoted as code, is an item of a list, is
-#: a line of its own, or is a link without "or newer" after it.
-_INSTALLING = re.compile(
-    r"^.*\b(?:pip3?|conda|mamba)\b.*\b(?:install|create)\b.*$|(?<=`)(?:torch|pytorch)={1,2}\d[^\s`]*(?=`)"
-    r"|(?:(?<=^[-*] )|^)(?:torch|pytorch)(?: ?={1,2} ?\d\S*| ?\d+(?:\.\d+)+)(?=[ ]*(?:<br ?/?>)?[ ]*$)"
+#: In a text for readers: programs that install packages, and their commands.
+_INSTALLER, _INSTALLS = re.compile(r"\b(?:pip3?|conda|mamba)\b", re.I), re.compile(r"\b(?:install|create)\b", re.I)
+#: A release that is quoted as code, is an item of a list, is a line of its own, or is a link without "or newer" after
+#: it.
+_NAMED = re.compile(
+    r"(?<=`)(?:torch|pytorch)={1,2}\d[^\s`]*(?=`)"
+    r"|(?:(?<=^[-*] )|^)(?:torch|pytorch)(?: ?={1,2} ?\d\S*| ?\d+(?:\.\d+)+)(?=[ ]{0,9}(?:<br ?/?>)?[ ]{0,9}$)"
     r"|(?<=\[)(?:torch|pytorch) ?\d+(?:\.\d+)+"
     r"(?=\]\([^)\s]*\)(?!\s*(?:\+|>|or\b|and\s+(?:above|later|newer|higher|up))))",
     re.MULTILINE | re.IGNORECASE,
 )
 #: An image that is named after its torch, and a version that a Dockerfile names once.
 _IMAGE = re.compile(r"^FROM\s+(?:--\S+\s+)?pytorch/pytorch:(\d+(?:\.\d+)+)", re.MULTILINE | re.IGNORECASE)
-_VERSION = re.compile(r"^(?:ARG|ENV)\s+(\w+)[ =]\s*[\"']?(\d+(?:\.\d+)*)", re.MULTILINE | re.IGNORECASE)
-_BOUND = re.compile(r"(===?|=|~=|<=?|>=?|!=)[ \t]*[\"']?([\^~]?)[ \t]*(\d+(?:\.\d+)*)(\.\*)?")
+_VERSION = re.compile(r"^(?:ARG|ENV)\s+(\w+)[ =]\s*[\"']?(\d{1,9}(?:\.\d{1,9}){0,9})", re.MULTILINE | re.IGNORECASE)
+_BOUND = re.compile(r"(===?|=|~=|<=?|>=?|!=)[ \t]*(?:[\"'][ \t]*)?(?:([\^~])[ \t]*)?(\d+(?:\.\d+)*)(\.\*)?")
 #: Extras of another package, such as ``horovod[pytorch]``: they name no requirement.
 _EXTRAS = re.compile(r"(?<=\w)\[[\w\s.,-]*\]")
 #: A module that torch 2.0 removed, imported where no ``try`` is around.
@@ -111,7 +114,7 @@ def newest_in(text: str, path: str, package: str = "torch") -> list[Newest | Non
         text = _IMAGE.sub(r"torch==\1\n", text)
     if of_image or path.lower().endswith((".md", ".rst")):
         # a channel is called pytorch as well
-        text = re.sub(r"(?:-c|--channel)[ =]\S+", "", "\n".join(_INSTALLING.findall(text)).lower())
+        text = re.sub(r"(?:-c|--channel)[ =]\S+", "", "\n".join(_installing(text)).lower())
         # an item of a list: torch 1.8.0
         text = re.sub(r"(?m)^(torch|pytorch) ?(?=\d)", r"\1==", text)
     if path.endswith((".txt", ".in", ".yml", ".yaml", ".toml", ".cfg", "Pipfile")):
@@ -134,13 +137,30 @@ def newest_in(text: str, path: str, package: str = "torch") -> list[Newest | Non
     return [_lowest([companions, *([] if one is None else [one])]) for one in found or [None]]
 
 
+def _installing(text: str) -> list[str]:
+    """Return the lines that install packages, and the releases that other lines name."""
+    lines = text.split("\n")
+    found = []
+    for number, line in enumerate(lines):
+        installer = _INSTALLER.search(line)
+        if installer is not None and _INSTALLS.search(line, installer.end()):
+            found.append(line)
+            lines[number] = ""
+    return found + _NAMED.findall("\n".join(lines))
+
+
+def _release(text: str) -> tuple[int, ...]:
+    """Return the numbers of a release; Python converts no text of thousands of digits."""
+    return tuple(int(part[:9]) for part in text.split("."))
+
+
 def _lowest(bounds: Iterable[Newest]) -> Newest | None:
     """Return the bound that allows the least; None without bounds."""
     return min(bounds, key=lambda bound: (bound.version, not bound.excluded), default=None)
 
 
 def _bound(path: str, operator: str, caret: str, number: str, star: str) -> Newest | None:
-    version = tuple(int(part) for part in number.split("."))
+    version = _release(number)
     if caret == "^" and version[0] > 0:
         return Newest((version[0] + 1, 0), path, True)
     if operator == "~=" or caret == "~":
@@ -156,7 +176,7 @@ def _bound(path: str, operator: str, caret: str, number: str, star: str) -> Newe
 _COMPANION = re.compile(
     r"""
     (?: ^ | [\s"'\[,(] | :: ) (?P<name> torchvision | torchaudio | timm )
-    [ \t]* ={1,3} [ \t]* 0 \. (?P<minor> \d+ ) (?: \. (?P<patch> \d+ ) )?
+    [ \t]{0,60} ={1,3} [ \t]{0,60} 0 \. (?P<minor> \d+ ) (?: \. (?P<patch> \d+ ) )?
     """,
     re.MULTILINE | re.VERBOSE,
 )
@@ -166,7 +186,7 @@ def _bound_of_companions(text: str, path: str) -> Newest | None:
     """Return the newest torch that the pins of other packages allow."""
     found = []
     for match in _COMPANION.finditer(text):
-        name, minor, patch = match["name"], int(match["minor"]), int(match["patch"] or 0)
+        name, minor, patch = match["name"], int(match["minor"][:9]), int((match["patch"] or "0")[:9])
         if name == "timm":
             after = (1, 9) if (minor, patch) <= (3, 2) else None
         elif name == "torchaudio":
@@ -243,8 +263,7 @@ class TorchPins:
     def _locked(self, path: str) -> list[Newest | None]:
         text = _content(path, _MAX_BYTES_OF_LOCK).decode("utf-8", "replace")
         return [
-            Newest(tuple(int(part) for part in "".join(one).split(".")), posixpath.basename(path))
-            for one in _LOCKED[self._package].findall(text)
+            Newest(_release("".join(one)), posixpath.basename(path)) for one in _LOCKED[self._package].findall(text)
         ]
 
 

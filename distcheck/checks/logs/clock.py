@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import time as system
+from collections.abc import Iterator
 from functools import lru_cache
 
 MONTHS = {
@@ -96,16 +97,29 @@ def year_in(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
-#: A progress bar that tqdm draws of work with a known or an unknown end: ``41%|##  | 410/1000 [08:12<11:48``.
-BAR = re.compile(
-    rb"[^\r\n|\[\]]{0,80}?(?:(?P<done>\d{1,3})%\|[^|\r\n]{0,200}\|[^\[\r\n]{0,60}|\d+ ?\w{0,12} )"
+#: The numbers of a progress bar that tqdm draws of work with a known or an unknown end:
+#: ``41%|##  | 410/1000 [08:12<11:48``.
+_BAR = re.compile(
+    rb"(?<!\d)(?:(?P<done>\d{1,3})%\|[^|\r\n]{0,200}\|[^\[\r\n]{0,60}|\d{1,12} ?\w{0,12} )"
     rb"\[(?:(?P<days>\d{1,3}) days?, )?(?:(?P<hours>\d{1,4}):)?(?P<minutes>\d\d):(?P<seconds>\d\d)[<,]"
 )
+
+#: Characters of the name of the work, which stands before these numbers.
+_LONGEST_BAR_NAME = 80
+_BEFORE_BAR = (b"\r", b"\n", b"|", b"[", b"]")
+
+
+def bars_in(text: bytes, first: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield where each progress bar in a part of a text begins, with its name, and where its times end."""
+    for match in _BAR.finditer(text, first, end):
+        start = max(first, match.start() - _LONGEST_BAR_NAME)
+        yield max(start, *(text.rfind(sign, start, match.start()) + 1 for sign in _BEFORE_BAR)), match.end()
+        first = match.end()
 
 
 def of_bar(text: str) -> tuple[int | None, float] | None:
     """Return the percentage (None: its end is unknown) and the seconds that a progress bar shows, or None."""
-    match = BAR.search(text.encode())
+    match = _BAR.search(text.encode())
     if match is None:
         return None
     days, hours, minutes, seconds = (int(match[name] or 0) for name in ("days", "hours", "minutes", "seconds"))

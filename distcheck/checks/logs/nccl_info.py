@@ -42,7 +42,9 @@ _CHANNEL = re.compile(
 )
 _GDR = re.compile(r"NET/[\w ]+ ?: GPU Direct RDMA (?P<state>Enabled|Disabled) for HCA")
 _COMMUNICATOR = re.compile(r"\bn[rR]anks (?P<ranks>\d+)(?: nNodes (?P<nodes>\d+)(?:.* MNNVL (?P<domain>\d))?)?")
-_ALGORITHM = re.compile(r"(?:(?P<what>\w+): )?(?P<bytes>\d+) Bytes -> Algo (?P<name>\w+) proto (?P<protocol>\w+)")
+_ALGORITHM = re.compile(
+    r"(?:(?P<what>\w{1,40}): )?(?P<bytes>\d{1,20}) Bytes -> Algo (?P<name>\w+) proto (?P<protocol>\w+)"
+)
 _MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available")
 _SETTING = re.compile(r"(?P<name>NCCL_\w+) set (?:by environment )?to (?P<value>.+?)\.?$")
 #: Numbers of algorithms before NCCL 2.24 wrote their names (``nccl_common.h``: NCCL_ALGO_…, the same since 2.18).

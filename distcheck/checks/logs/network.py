@@ -40,7 +40,7 @@ _FAMILY = (*_MISSED, *_GLOO, *_NCCL, _MPI, "client-tried", "name-unresolved", "h
 #: How Rust writes an error of the system: it is of a library of that language.
 _OF_RUST = "(os error "
 #: An IPv6 address as it stands before a port; a list of nodes has no colon.
-_ADDRESS_IN_BRACKETS = re.compile(r"\[([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)(?:%\w+)?\]")
+_ADDRESS_IN_BRACKETS = re.compile(r"\[([0-9A-Fa-f:.]{0,40}:[0-9A-Fa-f:.]{0,40})(?:%\w+)?\]")
 #: Docker's bridge; its first address is the host's own end.
 _BRIDGE = "172.17."
 _BRIDGES_HOST = "172.17.0.1"

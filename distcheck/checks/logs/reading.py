@@ -18,7 +18,7 @@ from distcheck.core.registry import plug_in_signatures
 from distcheck.core.signature import Kind, Signature
 from distcheck.rules.signatures import every
 
-from .clock import BAR
+from .clock import bars_in
 from .event_store import BUDGET, Events
 from .matching import LONGEST_LINE, Matcher
 from .model import LONGEST_TEXT, Dump, LineAuthor, LogReading, LogSource, WorkerFailure
@@ -415,12 +415,12 @@ class SourceReader:
         """Note the last progress bar of each process before a wait that ended: who was at work, and for how long."""
         noted: set[LineAuthor] = set()
         first = max(0, start - _BYTES_BEFORE)
-        for match in reversed([*BAR.finditer(text, first, end)]):
-            begin = text.rfind(b"\n", 0, match.start()) + 1
-            stop = text.find(b"\n", match.end())
+        for bar_start, bar_end in reversed([*bars_in(text, first, end)]):
+            begin = text.rfind(b"\n", 0, bar_start) + 1
+            stop = text.find(b"\n", bar_end)
             head = self._prefixes.parse(text[begin : end if stop < 0 else stop].decode("utf-8", "replace"))
-            close = text.find(b"]", match.end(), match.end() + 80)
-            shown_bar = text[match.start() : max(match.end(), close + 1)].decode("utf-8", "replace").strip()
+            close = text.find(b"]", bar_end, bar_end + 80)
+            shown_bar = text[bar_start : max(bar_end, close + 1)].decode("utf-8", "replace").strip()
             # a bar ends no line: what follows it may be another process's
             who = head.who if shown_bar[-20:] in head.text else UNKNOWN_WRITER
             if who in noted or len(noted) >= _MOST_BARS:

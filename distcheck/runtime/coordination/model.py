@@ -14,6 +14,8 @@ SETUP = "setup"
 STORE = "store"
 #: The operation of a call that Python did not make, until the flight recorder was read.
 UNSEEN = "a collective"
+#: The most ranks of a job: a number from elsewhere must not fill memory.
+MOST_RANKS = 1 << 20
 #: States of a rank. ``computing``: in its own code, or unknown; ``waiting``: in a collective, or in a wait for one;
 #: ``left``: its script or process has ended; ``raised``: an exception ended its script; ``stopped``: by a signal or a
 #: debugger; ``silent``: it sends no heartbeat, for any reason.

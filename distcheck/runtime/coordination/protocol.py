@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .model import CollectiveCall, Frame, Position
+from .model import MOST_RANKS, CollectiveCall, Frame, Position
 
 PREFIX = "distcheck/watch"
 #: ``RANK BEAT REQUEST`` of the coordinator; the beat ``-`` means that it exited
@@ -40,8 +40,6 @@ SAMPLES_UNCHECKED = f"{PREFIX}/samples_unchecked"
 OFF = -1
 #: The request that ends the job.
 ABORT = -1
-#: The most ranks of a group: a text from elsewhere must not fill memory.
-_MOST_RANKS = 1 << 20
 
 
 class Heartbeat(NamedTuple):
@@ -166,7 +164,7 @@ def unpacked_ranks(text: str) -> tuple[int, ...]:
     for part in filter(None, text.split(",")):
         run, _, step = part.partition("/")
         low, _, high = run.partition("-")
-        found.extend(range(int(low), int(high or low) + 1, int(step or 1))[: _MOST_RANKS + 1])
-        if len(found) > _MOST_RANKS:
-            raise ValueError(f"a group has more than {_MOST_RANKS} ranks")
+        found.extend(range(int(low), int(high or low) + 1, int(step or 1))[: MOST_RANKS + 1])
+        if len(found) > MOST_RANKS:
+            raise ValueError(f"a group has more than {MOST_RANKS} ranks")
     return tuple(found)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from distcheck.launch.schedulers import scheduler_of
+from distcheck.runtime.coordination.model import MOST_RANKS
 
 from .processes import JOB_KEY, JOB_NAMES, Processes, RankCandidate, number
 
@@ -57,7 +58,7 @@ def find_jobs(processes: Processes) -> tuple[Job, ...]:
     by_pid = {process.pid: process for process in processes.processes}
     groups: dict[tuple[str, ...], dict[int, list[RankCandidate]]] = {}
     for process in processes.processes:
-        rank, size = number(process.variables.get("RANK")), number(process.variables.get("WORLD_SIZE"))
+        rank, size = _count(process, "RANK"), _count(process, "WORLD_SIZE")
         if rank is None or not size or not process.python or process.launcher is not None:
             continue
         if not process.torchs_own and not process.torch:
@@ -88,7 +89,7 @@ def _job(
     return Job(
         _name(variables),
         tuple(ranks),
-        int(variables["WORLD_SIZE"]),
+        _count(ranks[0].process, "WORLD_SIZE") or 0,
         tuple(_names(variables)),
         ended=absent if seen_whole else (),
         hidden=() if seen_whole else absent,
@@ -98,7 +99,13 @@ def _job(
 
 
 def _as_rank(rank: int, process: RankCandidate) -> RankProcess:
-    return RankProcess(rank, process, number(process.variables.get("LOCAL_RANK")))
+    return RankProcess(rank, process, _count(process, "LOCAL_RANK"))
+
+
+def _count(process: RankCandidate, name: str) -> int | None:
+    """Return the number of ranks in a variable; None if there is none, or if it is too large for a job."""
+    found = number(process.variables.get(name))
+    return None if found is None or found > MOST_RANKS else found
 
 
 def _heads(claims: Sequence[RankCandidate], parents: Mapping[int, int]) -> list[RankCandidate]:
@@ -126,7 +133,7 @@ def _absent(ranks: Sequence[RankProcess]) -> Iterator[int]:
     """Ranks that the launcher has started on this host and that are not among these. All launchers number the ranks of
     a host one after another; where these are not so, nothing is known."""
     firsts = {item.rank - item.local_rank for item in ranks if item.local_rank is not None}
-    sizes = {number(item.process.variables.get("LOCAL_WORLD_SIZE")) for item in ranks}
+    sizes = {_count(item.process, "LOCAL_WORLD_SIZE") for item in ranks}
     if len(firsts) != 1 or len(sizes) != 1:
         return
     first, size = firsts.pop(), sizes.pop()
@@ -169,7 +176,7 @@ def spawned_job(parent: RankCandidate, processes: Iterable[RankCandidate]) -> Jo
     children = sorted(children_with_torch(parent.pid, processes), key=lambda process: (-process.age_s, process.pid))
     if not children:
         return None
-    node, nodes = number(parent.variables.get("RANK")) or 0, number(parent.variables.get("WORLD_SIZE")) or 1
+    node, nodes = _count(parent, "RANK") or 0, _count(parent, "WORLD_SIZE") or 1
     first = node * len(children) if node < nodes else 0
     ranks = tuple(RankProcess(first + local, process, local) for local, process in enumerate(children))
     return Job(

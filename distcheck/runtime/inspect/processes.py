@@ -52,6 +52,8 @@ _GRADIENTS = "pt_autograd"
 _DRIVER_LIBRARY = b"/libcuda.so"
 #: Generations below a process, and processes, whose CPU time counts as its own.
 _GENERATIONS, _FAMILY = 4, 256
+#: Digits of 2^64.
+_MOST_DIGITS = 20
 
 
 class ThreadSample(NamedTuple):
@@ -340,5 +342,7 @@ def _ticks() -> int:
 
 
 def number(text: str | None) -> int | None:
-    """Return a whole number."""
-    return int(text) if text is not None and text.strip().isdecimal() else None
+    """Return a whole number; None for another text, or for one that no counter of the kernel reaches."""
+    if text is None or not text.strip().isdecimal() or len(text.strip()) > _MOST_DIGITS:
+        return None
+    return int(text)

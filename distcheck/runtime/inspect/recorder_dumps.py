@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from distcheck.checks.logs.flight_recorder import read_dump
 from distcheck.checks.logs.model import Dump
+from distcheck.core.files import read_ordinary
 from distcheck.runtime.coordination.model import CollectiveCall
 
 from .jobs import RankProcess
@@ -32,19 +33,37 @@ def request_dumps(ranks: Sequence[RankProcess]) -> dict[int, str]:
     for item in ranks:
         stem = item.process.variables.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
         if stem:
-            answers[item.rank] = _write(_seen_by(item, f"{stem}{item.rank}.pipe"))
+            answers[item.rank] = _write(_seen_by(item, f"{stem}{item.rank}.pipe"), _owner(item.pid))
     return answers
 
 
-def _write(path: str) -> str:
+def _owner(pid: int) -> int | None:
+    """Return the user of a process; None if it exited."""
     try:
-        # without a reader this fails at once; a file that is no pipe must not be written
-        handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return None
+
+
+def _write(path: str, owner: int | None) -> str:
+    """Write to the pipe of a process. The path is the choice of its user, and root can open everything.
+
+    :param owner: the user of the process
+    """
+    try:
+        # even to open a device can do harm (watchdog(4))
+        if not stat.S_ISFIFO(os.lstat(path).st_mode):
+            return f"{_shown(path)} is no pipe"
+        # without a reader this fails at once
+        handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
         return f"its recorder's pipe {_shown(path)} can't be opened: {error.strerror}"
     try:
-        if not stat.S_ISFIFO(os.fstat(handle).st_mode):
+        found = os.fstat(handle)
+        if not stat.S_ISFIFO(found.st_mode):
             return f"{_shown(path)} is no pipe"
+        if found.st_uid not in (owner, os.geteuid()):
+            return f"{_shown(path)} is the pipe of another user"
         os.write(handle, b"1")
     except OSError as error:
         return f"its recorder's pipe {_shown(path)} can't be written: {error.strerror}"
@@ -98,11 +117,10 @@ def _shown(path: str) -> str:
 def _read(path: str, fresh: float) -> Dump | None:
     """Return a dump that was written since; None if there is none, or it is incomplete."""
     with contextlib.suppress(OSError):
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode) or status.st_mtime < fresh or status.st_size > _LONGEST_DUMP:
+        # not a device, and not the pipe that replaces a file in the next moment
+        if not stat.S_ISREG(os.stat(path).st_mode) or os.stat(path).st_mtime < fresh:
             return None
-        with open(path, "rb") as file:
-            dump = read_dump(file.read())
+        dump = read_dump(read_ordinary(path, _LONGEST_DUMP))
         return None if dump.problem else dump
     return None
 

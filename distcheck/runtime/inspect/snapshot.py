@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from distcheck.checks.logs.model import Dump
+from distcheck.core.files import read_ordinary
 from distcheck.core.model import Unavailable, grouped
 from distcheck.core.world import World
 from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
@@ -30,6 +31,8 @@ _BUSY = 0.05
 _BETWEEN = 2
 #: Processes whose stacks are read in parallel.
 _AT_ONCE = 8
+#: The most bytes of a source of which one line is read; the name of a source can be that of any file.
+_LONGEST_SOURCE = 4 << 20
 #: Methods of a tensor in which a thread waits for the GPU, and so for a queued collective.
 _RESULTS = (".item(", ".cpu(", ".tolist(", ".numpy(", ".nonzero(")
 #: Waits in which a thread does nothing, as the same line computes too.
@@ -137,7 +140,8 @@ def _source(world: World, item: RankProcess, frame: Frame) -> str:
     path = frame.path if frame.path.startswith("/") else os.path.join(item.process.folder, frame.path)
     for seen in (f"/proc/{item.pid}/root{path}", path):
         try:
-            return world.read_text(seen).splitlines()[frame.line - 1]
+            text = read_ordinary(world.path(seen), _LONGEST_SOURCE).decode("utf-8", "replace")
+            return text.splitlines()[frame.line - 1]
         except (OSError, IndexError):
             continue
     return ""

@@ -26,7 +26,7 @@ from distcheck.core.model import (
 )
 from distcheck.core.redaction import mask_all
 from distcheck.rules import Selection
-from distcheck.runtime.coordination.model import Failure, RankState
+from distcheck.runtime.coordination.model import MOST_RANKS, Failure, RankState
 from distcheck.runtime.coordination.root_cause import compose_failure
 
 from .bandwidth_checks import sentence
@@ -34,8 +34,6 @@ from .model import MEASUREMENTS_VERSION, SmokeTest
 
 KIND = "distcheck rank record"
 _VERSION = 1
-#: The most ranks of a run: a record from elsewhere must not fill memory.
-_MOST_RANKS = 1 << 20
 
 
 class RecordsError(ValueError):
@@ -91,7 +89,7 @@ def read_folder(folder: str) -> tuple[tuple[RankFile, ...], tuple[tuple[str, str
             if plain.get("kind") != KIND or plain.get("version") != _VERSION:
                 raise ValueError(f"it is no record of version {_VERSION}")
             record: RankFile = from_plain(RankFile, plain["record"])
-            if not 0 <= record.rank < record.world_size <= _MOST_RANKS:
+            if not 0 <= record.rank < record.world_size <= MOST_RANKS:
                 raise ValueError(f"rank {record.rank} of {record.world_size} ranks")
             found.append((path.stat().st_mtime, path.name, record))
         except OSError as error:

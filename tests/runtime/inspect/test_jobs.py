@@ -62,6 +62,15 @@ def test_the_ranks_of_a_launcher_are_one_job_and_the_launcher_is_none() -> None:
     assert (job.name, job.world_size, job.above, job.ended) == ("torchrun r7", 4, (10,), ())
 
 
+@pytest.mark.parametrize("value", ["9" * 5000, "1000000000000"])
+def test_a_number_that_fits_no_job_makes_no_rank(value: str) -> None:
+    """The environment of a process is the choice of its user: no traceback, and no list of a billion ranks."""
+    assert find_jobs(seen(rank(0, 20, WORLD_SIZE=value))) == ()
+    assert find_jobs(seen(rank(0, 20, RANK=value))) == ()
+    job = only(seen(rank(0, 20, LOCAL_RANK=value, LOCAL_WORLD_SIZE=value)))
+    assert (job.ended, job.hidden, job.ranks[0].local_rank) == ((), (), None)
+
+
 def test_children_of_a_rank_have_its_environment_and_are_none() -> None:
     worker, tracker = rank(0, 30, 20), rank(0, 31, 30, torch=False)
     job = only(seen(AGENT, rank(0, 20), worker, tracker, rank(1, 21)))

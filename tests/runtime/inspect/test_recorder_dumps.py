@@ -136,6 +136,35 @@ def test_what_is_no_pipe_is_not_written(tmp_path: Path) -> None:
     assert (tmp_path / "ask_3.pipe").read_text() == "mine"
 
 
+def test_a_link_and_the_pipe_of_another_user_are_not_written(tmp_path: Path) -> None:
+    """The path is the choice of the rank's user, and root can open everything."""
+    os.mkfifo(tmp_path / "other")
+    reader = os.open(tmp_path / "other", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        (tmp_path / "ask_3.pipe").symlink_to("other")
+        assert "is no pipe" in recorder_dumps.request_dumps([rank(tmp_path)])[3]
+        (tmp_path / "ask_3.pipe").unlink()
+        (tmp_path / "other").rename(tmp_path / "ask_3.pipe")
+        if os.geteuid() == 0:
+            os.chown(tmp_path / "ask_3.pipe", 65534, 65534)
+            assert "is the pipe of another user" in recorder_dumps.request_dumps([rank(tmp_path)])[3]
+        assert os.read(reader, 10) == b""
+    finally:
+        os.close(reader)
+
+
+def test_a_pipe_in_the_place_of_a_dump_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ordinary").write_text("x")
+    ordinary = os.stat(tmp_path / "ordinary")
+    os.mkfifo(tmp_path / "dump_3")
+    # it was an ordinary file a moment ago
+    real = os.stat
+    monkeypatch.setattr(os, "stat", lambda path, **more: ordinary if "dump_3" in str(path) else real(path, **more))
+    started = time.monotonic()
+    assert recorder_dumps.dumps([rank(tmp_path)], {}, time.time()) == {}
+    assert time.monotonic() - started < 5
+
+
 def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ask_3.pipe")
     start = time.monotonic()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from distcheck.cli.stuck import PROBE_MODULES
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Severity, Unavailable
+from distcheck.core.world import World
 from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
 from distcheck.runtime.inspect.jobs import Job, RankProcess
 from distcheck.runtime.inspect.processes import RankCandidate, ThreadSample
-from distcheck.runtime.inspect.snapshot import Snapshot, _Observed, compose, merge
+from distcheck.runtime.inspect.snapshot import Snapshot, _Observed, _source, compose, merge
 from distcheck.runtime.inspect.snapshot_checks import not_checked, stands_still
 from distcheck.runtime.inspect.stacks import ThreadStack
 
@@ -289,6 +292,16 @@ def test_a_handle_that_is_waited_for_shows_in_the_line_of_source() -> None:
     position = composed(seen_as((TRAIN,)), seen_as((TRAIN,)), line_of=line_of).positions.ranks[0]
     assert position.call == CollectiveCall(0, "Work.wait", place="train.py:88", function="train")
     assert composed(seen_as((EVAL,)), seen_as((EVAL,)), line_of=line_of).positions.ranks[0].call is None
+
+
+def test_a_source_that_is_no_ordinary_file_is_not_read(tmp_path: Path) -> None:
+    """The name of a source is what the program gave to ``compile``."""
+    item = RankProcess(0, RankCandidate(0, 1, folder=str(tmp_path)))
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "zeros.py").symlink_to("/dev/zero")
+    (tmp_path / "own.py").write_text("work.wait()")
+    for name, line in (("pipe.py", ""), ("zeros.py", ""), ("own.py", "work.wait()")):
+        assert _source(World({}), item, Frame(name, 1, "train")) == line
 
 
 def test_a_result_of_the_gpu_that_does_not_come() -> None:

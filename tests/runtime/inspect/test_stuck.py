@@ -12,13 +12,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from distcheck.cli.stuck import judged
+from distcheck.checks.cluster.merge import HostReport, Missing
+from distcheck.cli.stuck import _finish_merged, command, judged
 from distcheck.core.checker import make_selection
-from distcheck.core.model import Unavailable
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import Report, Unavailable, to_plain
 from distcheck.reporters import FORMATS, render
 from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
 from distcheck.runtime.inspect.gpu_use import GpuUse
@@ -265,6 +268,20 @@ def test_hosts_are_merged_into_one_report(start: Start, tmp_path: Path) -> None:
     assert [item["rank"] for item in plain["subject"]["jobs"][0]["ranks"]] == [0, 1]
     assert [finding["code"] for finding in plain["findings"]] == ["DC701"]
     assert list(shared.iterdir()) == []
+
+
+@pytest.mark.parametrize(("size", "interval_s"), [(10**12, 2.0), (-1, 2.0), (2, float("nan"))])
+def test_a_snapshot_with_numbers_that_fit_no_job_is_damaged(
+    size: int, interval_s: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forged = Snapshot("job", Positions((Position(0, "b"),), size), ("b",), interval_s)
+    report = Report("stuck", subject={"snapshots": to_plain([forged])})
+    given = command.make_context("stuck", ["--output-format", "json"]).params
+    options = SimpleNamespace(given=given, selection=make_selection((), (), ()))
+    assert _finish_merged([HostReport("b", report)], Missing(), options, configuration=Configuration()) == 3
+    (missed,) = json.loads(capsys.readouterr().out)["not_checked"]
+    assert missed["what"] == "b"
+    assert "it is damaged" in missed["why"]
 
 
 AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
