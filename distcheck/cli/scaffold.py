@@ -28,6 +28,8 @@ PRE_COMMIT_FILES = (".pre-commit-config.yaml", ".pre-commit-config.yml")
 _FOREIGN = ("third_party", "thirdparty", "3rdparty", "vendor", "vendored", "external", "submodules")
 #: The most bytes of a file that is read: these files are written by hand.
 _LONGEST = 4 << 20
+#: The most values of a YAML file, with what its aliases stand for: values are compared one by one.
+_MOST_VALUES = 1_000_000
 #: Names of the files that lint reads, as a pattern of pre-commit.
 HOOK_FILES = (
     r"(?i)(\.("
@@ -239,6 +241,8 @@ def _foreign(folder: str) -> list[str]:
         found += [match[1].strip() for match in re.finditer(r"(?m)^[ \t]*path[ \t]*=(.*)$", text)]
     inside = [name for name in dict.fromkeys(found) if name and name.split("/")[0] not in DEFAULT_EXCLUDES]
     # folders below an excluded folder are excluded with it
+    # a pattern could exclude all files
+    inside = [name for name in inside if re.fullmatch(r"[\w+-][\w ./+-]*", name)]
     return [name for name in inside if not any(name.startswith(f"{other}/") for other in inside)]
 
 
@@ -312,7 +316,8 @@ def _gitlab(folder: str, installation: Installation) -> Proposal:
         return Proposal((ProposedFile(GITLAB_FILE, gitlab_job(installation).encode()),))
     keys = _top_level(GITLAB_FILE, old)
     stages = keys.get("stages")
-    stage = None if not isinstance(stages, list) or "test" in stages else next(iter(stages), None)
+    names = [name for name in stages if isinstance(name, str)] if isinstance(stages, list) else []
+    stage = None if "test" in names else next(iter(names), None)
     job: tuple[ProposedFile, ...] = ()
     if _read(folder, GITLAB_JOB) is None:
         job = (ProposedFile(GITLAB_JOB, gitlab_job(installation, stage).encode()),)
@@ -332,6 +337,8 @@ def _gitlab(folder: str, installation: Installation) -> Proposal:
 def gitlab_job(installation: Installation, stage: str | None = None) -> str:
     """Return a job whose findings are shown in the merge request."""
     steps = _steps(installation, "    - ")
+    if stage is not None and not re.fullmatch(r"[A-Za-z][\w-]*", stage):
+        stage = _toml_value(stage)  # YAML reads it as well, and a line break stays in the text
     where = f"  stage: {stage}\n" if stage is not None else ""
     return f"""\
 # written by 'distcheck init', and yours to change
@@ -429,13 +436,30 @@ def _top_level(name: str, data: bytes) -> Mapping[str, Any]:
 
     AnyTagLoader.add_multi_constructor("!", of_any_tag)
     try:
-        documents = list(yaml.load_all(data.decode("utf-8"), Loader=AnyTagLoader))
+        text = data.decode("utf-8")
+        if any(_expanded(node, {}) > _MOST_VALUES for node in yaml.compose_all(text, Loader=AnyTagLoader)):
+            raise Unreadable(f"{name} can't be read, and is not changed: its aliases stand for too many values")
+        documents = list(yaml.load_all(text, Loader=AnyTagLoader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise Unreadable(f"{name} can't be read, and is not changed: {' '.join(str(error).split())}") from None
     last = documents[-1] if documents else None
     if last is not None and not isinstance(last, dict):
         raise Unreadable(f"{name} can't be read, and is not changed: it is not a mapping")
     return last or {}
+
+
+def _expanded(node: Any, known: dict[int, float]) -> float:
+    """Return how many values a node stands for, with each use of an alias; infinity if it holds itself.
+
+    :param known: the same by the identity of nodes
+    """
+    if id(node) not in known:
+        known[id(node)] = float("inf")
+        parts = [] if isinstance(node.value, str) else node.value
+        known[id(node)] = 1 + sum(
+            _expanded(one, known) for part in parts for one in (part if isinstance(part, tuple) else (part,))
+        )
+    return known[id(node)]
 
 
 # files

@@ -247,6 +247,8 @@ def test_a_project_that_pip_builds_without_pyproject_gets_none(tmp_path: Path) -
 def test_submodules_are_the_code_of_others(tmp_path: Path) -> None:
     (tmp_path / ".gitmodules").write_text(
         '[submodule "a"]\n\tpath = libs/a\n\turl = x\n[submodule "b"]\n path = vendor/b\n'
+        # a pattern, or a second setting
+        '[submodule "c"]\n path = *\n[submodule "d"]\n path = .\n[submodule "e"]\n path = x\rbaseline = y\n'
     )
     (tmp_path / "vendor").mkdir()
     change = the_change(propose(str(tmp_path), (), installation=REQUIREMENT), "pyproject.toml")
@@ -308,6 +310,10 @@ def test_a_workflow_of_that_name_that_does_something_else_stays(tmp_path: Path) 
         (b"stages: [build, test]\nbuild:\n  stage: build\n  script: [make]", None),
         (b"stages:\n  - build\n  - ship\nbuild:\n  stage: build\n  script:\n    - !reference [.a, script]\n", "build"),
         (b"spec:\n  inputs: {}\n---\nbuild:\r\n  script: [make]\r\n", None),
+        # a name must not become a command
+        (b'stages: ["x\\n  before_script: [a]", b]\n', "x\n  before_script: [a]"),
+        (b"stages: [[build], 7, ~, no, 'a: b']\n", "a: b"),
+        (b"stages: [{a: b}, 7]\n", None),
     ],
 )
 def test_a_pipeline_gets_an_include_and_a_job_in_a_stage_that_it_has(
@@ -329,6 +335,20 @@ def test_an_include_that_is_there_is_left_to_its_author(tmp_path: Path) -> None:
     proposal = propose(str(tmp_path), ("gitlab",), installation=REQUIREMENT)
     assert ".gitlab-ci.yml" not in {change.path for change in proposal.changes}
     assert "- local: .gitlab/distcheck.yml" in proposal.notes[0]
+
+
+@pytest.mark.parametrize("system", ["gitlab", "pre-commit"])
+@pytest.mark.parametrize("bomb", ["aliases", "merges", "circle"])
+def test_aliases_that_stand_for_billions_of_values_are_refused(tmp_path: Path, system: str, bomb: str) -> None:
+    lines = {
+        "aliases": ["a0: &a0 [x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 15)],
+        "merges": ["a0: &a0 {x: y}"] + [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 15)],
+        "circle": ["a: &a [*a]"],
+    }[bomb]
+    name = {"gitlab": ".gitlab-ci.yml", "pre-commit": ".pre-commit-config.yaml"}[system]
+    (tmp_path / name).write_text("\n".join([*lines, "repos:", "- repo: local", "  hooks: []", ""]))
+    with pytest.raises(scaffold.Unreadable, match="its aliases stand for too many values"):
+        propose(str(tmp_path), (system,), installation=REQUIREMENT)
 
 
 def test_a_pipeline_that_is_no_yaml_is_refused(tmp_path: Path) -> None:
