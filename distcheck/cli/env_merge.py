@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from distcheck.checks.cluster.hostlist import shorten_hosts
 from distcheck.checks.cluster.merge import HostReport, Missing, cluster_of, merge, one_per_host, silent_hosts
 from distcheck.checks.cluster.records import RankRecord, RecordError
 from distcheck.core.configuration import Configuration
-from distcheck.core.files import foreign_files, read_record
+from distcheck.core.files import LONGEST_RECORD, foreign_files, read_record
 from distcheck.core.model import Report
 from distcheck.core.world import World
 from distcheck.launch.model import Launch
@@ -299,11 +300,23 @@ def _texts(words: Sequence[str]) -> Iterator[tuple[str, str]]:
                 output.say(f"distcheck: {file} is not read: it belongs to another user, and all users may write there")
                 continue
             try:
-                yield str(file), read_record(str(file)) if path.is_dir() else file.read_text("utf-8", "replace")
+                yield str(file), read_record(str(file)) if path.is_dir() else _named(word)
             except FileNotFoundError:
                 raise click.UsageError(f"{word}: there is no such file; a command to check follows --") from None
             except OSError as error:
                 raise click.UsageError(f"{file}: it can't be read: {error.strerror}") from None
+
+
+def _named(path: str) -> str:
+    """Return the text of a file, or of a pipe that this user made, as ``<(ssh n1 …)``. Raises OSError for all else.
+
+    A pattern of the shell also names what a neighbor has put there.
+    """
+    found = os.stat(path)
+    if not stat.S_ISFIFO(found.st_mode) or found.st_uid != os.geteuid():
+        return read_record(path)
+    with open(path, "rb") as file:
+        return file.read(LONGEST_RECORD).decode("utf-8", "replace")
 
 
 def _documents(

@@ -17,6 +17,8 @@ from .redaction import mask_forms
 
 #: Version of the file; it grows when a key changes its meaning.
 _VERSION = 1
+#: The most findings of one key.
+_MOST = 1_000_000_000
 
 
 class BaselineError(ValueError):
@@ -52,7 +54,9 @@ def load_baseline(text: str) -> dict[str, int]:
     if plain["distcheck_baseline"] != _VERSION:
         raise BaselineError(f"it is of version {plain['distcheck_baseline']}, expected {_VERSION}; write it again")
     findings = plain.get("findings")
-    if not isinstance(findings, dict) or not all(type(count) is int and count > 0 for count in findings.values()):
+    if not isinstance(findings, dict) or not all(
+        type(count) is int and 0 < count <= _MOST for count in findings.values()
+    ):
         raise BaselineError("its findings are no table from keys to numbers; write it again")
     return findings
 

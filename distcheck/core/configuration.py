@@ -7,6 +7,7 @@ directory), and the site's ``/etc/distcheck.toml``. How a setting is used is not
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -26,6 +27,10 @@ WORDS = ("fail-on", "baseline", "cache-dir", "node-facts")
 #: Settings that are on or off.
 FLAGS = ("preview", "force-exclude", "respect-gitignore", "include-markdown")
 _ALL = (*LISTS, *TABLES, *WORDS, *FLAGS)
+#: Characters that no name, path or pattern has; a list of a .cfg file may have several lines.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+#: Characters of a value in a message.
+_LONGEST_SHOWN = 80
 _ON, _OFF = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -188,12 +193,16 @@ def _known(path: str, key: str) -> str:
 def _values(path: str, key: str, value: Any) -> tuple[str, ...]:
     name = key.replace("_", "-")
     if name in FLAGS:
-        word = ("true" if value else "false") if isinstance(value, bool) else str(value).strip().lower()
-        if word not in (*_ON, *_OFF) or not isinstance(value, (bool, str)):
-            raise ConfigurationError(f"{path}: {key!r} is {value!r}; expected true or false")
+        word = ("true" if value else "false") if isinstance(value, bool) else ""
+        word = value.strip().lower() if isinstance(value, str) else word
+        if word not in (*_ON, *_OFF):
+            raise ConfigurationError(f"{path}: {key!r} is {_shown(value)}; expected true or false")
         return ("true" if word in _ON else "false",)
     if name in TABLES:
         return _pairs_of(path, key, value)
+    texts = value if isinstance(value, list) else [value]
+    if any(isinstance(text, str) and _CONTROL.search(text) for text in texts):
+        raise ConfigurationError(f"{path}: {key!r} is {_shown(value)}; a control character stands in it")
     if isinstance(value, str) and name in WORDS:
         return (value.strip(),) if value.strip() else ()
     if isinstance(value, str):
@@ -202,7 +211,16 @@ def _values(path: str, key: str, value: Any) -> tuple[str, ...]:
         raise ConfigurationError(f"{path}: {key!r} is a list; expected one word")
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return tuple(value)
-    raise ConfigurationError(f"{path}: {key!r} is {value!r}; expected a text or a list of texts")
+    raise ConfigurationError(f"{path}: {key!r} is {_shown(value)}; expected a text or a list of texts")
+
+
+def _shown(value: Any) -> str:
+    """Return a value in one line. Python makes no decimal text of a number of thousands of digits."""
+    try:
+        text = repr(value)
+    except ValueError:
+        text = "a number of thousands of digits"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _pairs_of(path: str, key: str, value: Any) -> tuple[str, ...]:
@@ -213,13 +231,15 @@ def _pairs_of(path: str, key: str, value: Any) -> tuple[str, ...]:
         except ValueError as error:
             raise ConfigurationError(f"{path}: {key!r}: {error}") from None
     if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{path}: {key!r} is {value!r}; expected a table from patterns to lists of rules")
+        raise ConfigurationError(
+            f"{path}: {key!r} is {_shown(value)}; expected a table from patterns to lists of rules"
+        )
     pairs: list[str] = []
     for pattern, codes in value.items():
         if isinstance(codes, str):
             codes = codes.split(",")
         if not isinstance(codes, list) or not all(isinstance(code, str) for code in codes):
-            raise ConfigurationError(f"{path}: {key!r}: {pattern!r} is {codes!r}; expected a list of rules")
+            raise ConfigurationError(f"{path}: {key!r}: {pattern!r} is {_shown(codes)}; expected a list of rules")
         pairs.extend(f"{pattern}:{code.strip()}" for code in codes if code.strip())
     return tuple(pairs)
 

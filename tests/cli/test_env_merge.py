@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -449,3 +450,17 @@ def test_plain_env_imports_nothing_of_this(tmp_path: Path) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment(), cwd=tmp_path, timeout=60
     )
     assert result.stderr.strip() == "[]", result.stderr
+
+
+def test_bad_a_pattern_of_the_shell_names_what_a_neighbor_put_there(folder: Path) -> None:
+    """``--merge /shared/*.json``: a pipe of another user would be awaited, and a device read without an end."""
+    (folder / "zeros.json").symlink_to("/dev/zero")
+    os.mkfifo(folder / "pipe.json")
+    if os.geteuid() == 0:
+        os.chown(folder / "pipe.json", 65534, 65534)
+    for name in ("zeros.json", *(["pipe.json"] if os.geteuid() == 0 else [])):
+        done = subprocess.run(
+            [sys.executable, "-m", "distcheck", "env", "--merge", str(folder / name)],
+            capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert (done.returncode, "it can't be read" in done.stderr) == (2, True), done.stderr

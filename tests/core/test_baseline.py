@@ -55,6 +55,13 @@ def test_the_text_is_in_an_order_of_its_own() -> None:
     assert dump_baseline([one, two], "/project") == dump_baseline([two, one], "/project")
 
 
+def test_a_count_that_no_project_has_is_refused() -> None:
+    """Python makes no decimal text of the sum of two such numbers."""
+    text = '{"distcheck_baseline": 1, "findings": {"DC1:a.py:x": %s, "DC1:a.py:y": %s}}' % ((10**4299 * 9,) * 2)
+    with pytest.raises(BaselineError, match="no table from keys to numbers"):
+        load_baseline(text)
+
+
 @given(st.text())
 def test_no_text_breaks_it(text: str) -> None:
     with pytest.raises(BaselineError):

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distcheck.core.configuration import SITE_FILE, Configuration, ConfigurationEntry, ConfigurationError, load
+from distcheck.core.configuration import (
+    FLAGS,
+    LISTS,
+    SITE_FILE,
+    TABLES,
+    WORDS,
+    Configuration,
+    ConfigurationEntry,
+    ConfigurationError,
+    load,
+)
 from tests.cli.test_cli import distcheck
 from tests.recorded import recorded_world
 
@@ -127,6 +137,18 @@ def test_no_text_whatever_breaks_it(text: str) -> None:
                 assert isinstance(entry, ConfigurationEntry)
         except ConfigurationError as error:
             assert name in str(error)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["0x" + "f" * 5000, "[0x" + "f" * 5000 + "]", "{a = 0x" + "f" * 5000 + "}", '"a\\u0000b"', '["\\u001b[31m"]'],
+)
+@pytest.mark.parametrize("name", [*LISTS, *TABLES, *WORDS, *FLAGS])
+def test_bad_values_of_a_hostile_file_are_refused(tmp_path: Path, name: str, value: str) -> None:
+    """Python makes no decimal text of such a number, and opens no path with such a character."""
+    with pytest.raises(ConfigurationError, match=rf"pyproject.toml: '{name}'") as caught:
+        configuration(tmp_path, {PYPROJECT: f"[tool.distcheck]\n{name} = {value}\n"})
+    assert len(str(caught.value)) < 300
 
 
 def test_bad_values_that_are_nested_too_deeply(tmp_path: Path) -> None:

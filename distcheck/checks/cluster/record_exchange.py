@@ -287,7 +287,7 @@ def _adopt(folder: Path, step: JobStep) -> None:
     end = time.monotonic() + _SETTLE_S
     while True:
         with contextlib.suppress(OSError):
-            collector = (folder / _COLLECTOR).read_text(encoding="utf-8", errors="replace").strip()
+            collector = read_ordinary(str(folder / _COLLECTOR)).decode("utf-8", "replace").strip()
             if collector and collector != str(step.rank):
                 raise TakenError(f"task {collector} collects already")
             if collector:
