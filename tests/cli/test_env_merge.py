@@ -452,15 +452,15 @@ def test_plain_env_imports_nothing_of_this(tmp_path: Path) -> None:
     assert result.stderr.strip() == "[]", result.stderr
 
 
-def test_bad_a_pattern_of_the_shell_names_what_a_neighbor_put_there(folder: Path) -> None:
+def test_bad_a_pattern_of_the_shell_names_what_a_neighbor_put_there(tmp_path: Path) -> None:
     """``--merge /shared/*.json``: a pipe of another user would be awaited, and a device read without an end."""
-    (folder / "zeros.json").symlink_to("/dev/zero")
-    os.mkfifo(folder / "pipe.json")
+    (tmp_path / "zeros.json").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe.json")
     if os.geteuid() == 0:
-        os.chown(folder / "pipe.json", 65534, 65534)
+        os.chown(tmp_path / "pipe.json", 65534, 65534)
     for name in ("zeros.json", *(["pipe.json"] if os.geteuid() == 0 else [])):
         done = subprocess.run(
-            [sys.executable, "-m", "distcheck", "env", "--merge", str(folder / name)],
+            [sys.executable, "-m", "distcheck", "env", "--merge", str(tmp_path / name)],
             capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         assert (done.returncode, "it can't be read" in done.stderr) == (2, True), done.stderr
