@@ -24,6 +24,26 @@ _NUMBERS = frozenset(
     gpus-per-task gres mem mem-per-cpu mem-per-gpu time array
     """.split()  # noqa: SIM905 - reads better than a hundred quoted words
 )
+#: The long options of sbatch (slurm 24.05, src/common/slurm_opt.c) and of pyxis, without those of other plug-ins.
+_LONG_OPTIONS = frozenset(
+    """
+    account acctg-freq array batch bb bbf begin chdir cluster cluster-constraint clusters comment constraint container
+    container-id contiguous core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot
+    dependency distribution error exclude exclusive export export-file extra extra-node-info get-user-env gid gpu-bind
+    gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags help hint hold ignore-pbs input job-name
+    kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nice
+    no-kill no-requeue nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket
+    open-mode output overcommit oversubscribe parsable partition power prefer priority profile propagate qos quiet
+    reboot requeue reservation resv-ports segment share signal sockets-per-node spread-job stepmgr switches
+    tasks-per-node test-only thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid usage
+    use-min-nodes verbose version wait wait-all-nodes wckey workdir wrap
+    container-image container-mounts container-name container-workdir container-mount-home container-remap-root
+    container-save container-env container-entrypoint container-writable container-readonly
+    """.split()  # noqa: SIM905 - reads better than a hundred quoted words
+)
+#: How alike an unknown option and one of sbatch are: ``gpu-per-node`` and ``gpus-per-node`` 0.96.
+_ALIKE = 0.88
+_LONG = re.compile(r"--(?P<name>[A-Za-z][\w-]*)(?=[=\s]|$)")
 _EXPANSION = re.compile(r"\$(?:\w|\{(?!\{)|\()")
 _DIRECTIVE = re.compile(r"#SBATCH[ \t]+(\S.*)")
 #: Directives of schedulers that the launch files are not read for.
@@ -56,6 +76,7 @@ def sbatch_reads_the_head(launch_files: LaunchFiles) -> Iterator[Finding]:
         for option, scalar in given.directives.items():
             if option in _NUMBERS and not scalar.known and _EXPANSION.search(scalar.written):
                 yield _not_expanded(file, option, scalar)
+        yield from _refused_options(file)
         yield from _folder_made_too_late(file, given.directives)
 
 
@@ -122,6 +143,48 @@ def _not_expanded(file: LaunchFile, option: str, scalar: Scalar) -> Finding:
             risk=_RISK if edits else None,
         ),
     )
+
+
+def _refused_options(file: LaunchFile) -> Iterator[Finding]:
+    """Yield the first option of each directive that sbatch refuses: another spelling, or the start of several options.
+
+    sbatch reads options with getopt_long, which accepts a beginning that fits one option only.
+    """
+    import difflib  # rarely needed
+
+    for line, text in enumerate(_head(file), 1):
+        directive = _DIRECTIVE.match(text)
+        # the value of an option may hold dashes: only the first option of a directive is certain to be one
+        match = _LONG.match(text, directive.start(1)) if directive is not None else None
+        if match is None or match["name"] in _LONG_OPTIONS:
+            continue
+        name = match["name"]
+        begun = sorted(option for option in _LONG_OPTIONS if option.startswith(name))
+        plain = name.replace("_", "-").lower()
+        alike = [plain] if plain in _LONG_OPTIONS else difflib.get_close_matches(plain, _LONG_OPTIONS, 1, _ALIKE)
+        if len(begun) == 1 or not (begun or alike):
+            continue
+        choice = f"{name}s" if f"{name}s" in begun else "" if begun else alike[0]
+        is_certain = bool(begun) or plain in _LONG_OPTIONS
+        column, end = match.start() + 1, match.end() + 1
+        why = (
+            f"is the start of several options (--{', --'.join(begun[:3])})"
+            if begun
+            else f"is no option of sbatch, which has --{choice}"
+        )
+        yield rules.DC814.found(
+            f"--{name} {why}: sbatch refuses the script",
+            # a plug-in of the site may add an option of a similar name
+            severity=None if is_certain else Severity.WARNING,
+            where=Where(path=file.path, line=line, column=column, end_line=line, end_column=end),
+            evidence={"option": f"--{name}", "meant": f"--{choice or begun[0]}"},
+            fix=Fix(
+                f"write --{choice}" if choice else "write the whole name of the option",
+                edits=(Edit(file.path, line, column, line, end, f"--{choice}"),) if choice else (),
+                where="job-script",
+                risk="the job then requests what the script shows" if choice else None,
+            ),
+        )
 
 
 def _folder_made_too_late(file: LaunchFile, directives: Mapping[str, Scalar]) -> Iterator[Finding]:

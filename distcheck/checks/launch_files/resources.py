@@ -51,6 +51,21 @@ _UTILITIES = frozenset(
 )
 
 
+#: By scheduler: the directive for CPUs, and what a job gets without one (sbatch(1), Slurm 24.05; PBS Professional 2022,
+#: "Default resources").
+_ONE_CPU = {
+    "slurm": ("--cpus-per-task={}", "Slurm gives each task one CPU unless the partition sets DefCpuPerGPU"),
+    "pbs": ("ncpus={} in the chunk", "PBS gives each chunk one CPU unless the queue sets another default"),
+}
+#: Directives that give a job CPUs in another way.
+_WAYS_TO_CPUS = frozenset(
+    """
+    exclusive cpus-per-task cpus-per-gpu mincpus cores-per-socket threads-per-core extra-node-info tres-per-task
+    ncpus ppn place mpiprocs
+    """.split()  # noqa: SIM905 - reads better than a dozen quoted words
+)
+
+
 class NodeGpus(NamedTuple):
     """The GPUs that the ranks of a line find on a node, and the source of the number."""
 
@@ -323,7 +338,12 @@ def _idle(ranks: int, site: LaunchSite, file: LaunchFile, nodes: Nodes | None) -
 
 def _cpus_of(file: LaunchFile, site: LaunchSite) -> Iterator[Finding]:
     given = site.allocation
-    if given is None or given.scheduler != "slurm" or given.heterogeneous:
+    if given is None or given.heterogeneous:
+        return
+    if given.scheduler in _ONE_CPU and _requests_no_cpus(site, given):
+        yield from _default_cpus(site, given)
+        return
+    if given.scheduler != "slurm":
         return
     lost = _cpus_that_srun_forgets(site)
     if lost is not None:
@@ -349,6 +369,47 @@ def _cpus_of(file: LaunchFile, site: LaunchSite) -> Iterator[Finding]:
             f"request the CPUs of all ranks and their data loaders: --cpus-per-task={ranks} is one for each rank"
             if started == 1
             else f"request more CPUs for each task (--cpus-per-task): {ranks} ranks and their data loaders share them",
+            where="job-script",
+        ),
+    )
+
+
+def _requests_no_cpus(site: LaunchSite, given: Allocation) -> bool:
+    """Return whether nothing in a batch script sets the CPUs of a job, and no option gives it a whole node."""
+    job = site.of_job
+    named = {name for one in (given, job) if one is not None for name in one.directives}
+    return (
+        job is not None
+        and bool(job.directives)
+        and site.command.cpus_per_task is None
+        and not (site.command.unknown & {"cpus_per_task", "tasks", "tasks_per_node"})
+        and given.cpus_per_task is None
+        and given.cpus_per_gpu is None
+        and named.isdisjoint(_WAYS_TO_CPUS)
+        and any(scalar is not None for scalar in (job.gpus, job.gpus_per_node, job.gpus_per_task))
+    )
+
+
+def _default_cpus(site: LaunchSite, given: Allocation) -> Iterator[Finding]:
+    """Yield the finding if the ranks of a launcher share the one CPU that each task or chunk gets by default."""
+    ranks = ranks_on_node(site)
+    starter = task_starter(site.command)
+    if site.kind == "markdown" or ranks is None or ranks < 2 or site.command.launcher not in NODE_LAUNCHERS:
+        return
+    # the tasks of a job are CPUs for a launcher that the script itself starts
+    tasks = tasks_on_node(site) if starter else tasks_in_job(given)
+    if tasks is None or starter not in (None, "srun") or (limit := 1 if starter else tasks) >= ranks:
+        return
+    option, default = _ONE_CPU[given.scheduler]
+    source = process_count_word(site)
+    yield rules.DC325.found(
+        f"{ranks} ranks share {counted(limit, 'CPU')}: the script requests none, and {default}",
+        # a site may set another default, and whole nodes
+        severity=Severity.INFO,
+        where=site.where(source, object="cpu"),
+        evidence={"ranks_on_node": ranks, "cpus": limit},
+        fix=Fix(
+            f"request the CPUs of all ranks and their data loaders: {option.format(ranks)} is one for each rank",
             where="job-script",
         ),
     )
