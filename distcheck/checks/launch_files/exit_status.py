@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
+from distcheck.launch._wrapper_table import WRAPPERS
+from distcheck.launch._wrappers import own_words
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
 
@@ -32,6 +34,8 @@ _SUCCEEDS = frozenset(
 _STAYS = frozenset(("sleep", "tail", "fg", "wait"))
 #: What starts a program that is meant to outlive the script.
 _DETACHES = frozenset(("nohup", "setsid", "tmux", "screen"))
+#: Remote shells for many hosts, which return 0 without -S (pdsh(1), clush(1)).
+_SHELLS_OF_HOSTS = frozenset(("pdsh", "clush"))
 #: What reads the status itself; a message with the status (``echo "ended with $?"``) does not keep it.
 _HANDLES = re.compile(r"\$\?|\$\{\?\}|PIPESTATUS|pipestatus")
 _MESSAGE = re.compile(r"^[ \t]*(?:echo|printf)\b[^\n;&|]*$", re.MULTILINE)
@@ -61,7 +65,7 @@ _CONDITIONS = frozenset(("if_statement", "elif_clause", "while_statement"))
 class _Lost(NamedTuple):
     """How a status is lost."""
 
-    #: ``pipe``, ``ignored``, ``behind``, ``next``, ``wait``, ``background``
+    #: ``remote``, ``pipe``, ``ignored``, ``behind``, ``next``, ``wait``, ``background``
     how: str
     #: the command that decides instead
     by: str
@@ -180,7 +184,7 @@ class _Script:
         if node is None or _handles(self.source.text, node.end_byte):
             return []
         options = self.options_before(node.start_byte)
-        found: list[_Lost] = []
+        found: list[_Lost] = [self._lost("remote", node)] if _drops_remote_status(site) else []
         while (parent := node.parent) is not None:
             if parent.type in _OUTSIDE or parent.type == "negated_command":
                 return []
@@ -324,7 +328,17 @@ def _is_background_pipe(node: Any) -> bool:
     return node.type == "pipeline" and _is_background(node)
 
 
+def _drops_remote_status(site: LaunchSite) -> bool:
+    """Return whether pdsh or clush starts the launch: without -S, their status is 0 whatever the hosts return."""
+    words = [word.text for word in site.words]
+    names = [word.rpartition("/")[2] for word in words]
+    shell = next((name for name in names if name in _SHELLS_OF_HOSTS and name in site.command.wrappers), None)
+    own = None if shell is None else own_words(words[names.index(shell) :], WRAPPERS[shell])
+    return own is not None and not any(option == "-S" for option, _ in own.options)
+
+
 _WHY = {
+    "remote": "`{by}` returns 0, whatever the launch returns on the hosts",
     "pipe": "the status of the launch is lost in the pipe: `{by}` decides it",
     "ignored": "the status of the launch is dropped by `|| {by}`",
     "behind": "the status of the launch is replaced by that of `{by}` in line {line}",
@@ -333,6 +347,7 @@ _WHY = {
     "background": "the launch runs in the background, and no `wait` follows: the script ends at once, with status 0",
 }
 _REMEDY = {
+    "remote": "give it the option -S: it then returns the largest status of the hosts",
     "ignored": "drop `|| {by}`, or keep the status: `|| status=$?`, and end the script with `exit $status`",
     "behind": "write `status=$?` after the launch, and end the script with `exit $status`",
     "next": "write `|| exit` after the launch, or `set -e` before it",

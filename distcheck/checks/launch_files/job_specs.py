@@ -1,17 +1,19 @@
 """Job files of cloud launchers in YAML: SkyPilot, MosaicML's mcli, Azure ML and dstack.
 
 The shell text runs on the machines of the job, with the variables of the file. Values that the service fills in are
-unknown, but for SkyPilot's number of machines. Counts of machines are not compared.
+unknown, but for SkyPilot's number of machines. Counts of machines are not compared. SkyPilot's number of GPUs
+of a machine is.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from distcheck.launch.model import RENDEZVOUS_VARIABLES
 
 from .fragments import Fragment, FragmentBuilder
-from .model import FileSetting, LaunchFile, LookUp
+from .model import Allocation, FileSetting, LaunchFile, LookUp
 from .plain_commands import FileContents, in_image
 from .workflow import table_of_variables
 from .yaml_text import Node, read_yaml
@@ -22,6 +24,7 @@ _TEXTS = ("setup", "run", "command", "commands")
 _VARIABLES = ("envs", "env", "env_variables", "environment_variables")
 #: SkyPilot's key for the number of machines, and the variable that holds it on each of them.
 _MACHINES, _MACHINES_VARIABLE = "num_nodes", "SKYPILOT_NUM_NODES"
+_ACCELERATORS = re.compile(r"[A-Za-z][\w.-]*(?::([0-9]{1,4}))?")
 #: With these keys the service numbers machines or processes itself: Azure ML's ``distribution``, mcli's ``compute``.
 _NUMBERED = ("distribution", "compute")
 
@@ -51,8 +54,19 @@ def read_job(path: str, text: str, look_up: LookUp) -> LaunchFile:
                 fragment = _text(job.table.get(key), path)
                 if fragment is not None:
                     read = read_shell(fragment, look_up, kind="pod", environ=environ)
-                    contents.add(read._replace(sites=in_image(read.sites)))
+                    gpus = _gpus(job)
+                    sites = read.sites if gpus is None else tuple(site._replace(allocation=gpus) for site in read.sites)
+                    contents.add(read._replace(sites=in_image(sites)))
     return contents.file(path, "job")
+
+
+def _gpus(job: Node) -> Allocation | None:
+    """Return the GPUs of each machine, ``resources.accelerators`` of SkyPilot: ``A100:8``, or ``A100`` for one."""
+    named = job.value("resources", "accelerators")
+    match = None if named is None or not named.known else _ACCELERATORS.fullmatch(str(named.value))
+    if named is None or match is None:
+        return None
+    return Allocation("SkyPilot", gpus_per_node=named._replace(value=int(match[1] or 1)))
 
 
 def _jobs(document: Node) -> Iterator[Node]:

@@ -49,6 +49,18 @@ _PORT_OPTIONS = frozenset({"master-port", "main-process-port"})
 #: A division by a variable that only the ranks have.
 _DIVIDES = re.compile(r"\$\(\([^()]*[/%]\s*\$?\{?((?:LOCAL_)?WORLD_SIZE)\b(?![:=]).{0,40}?\)\)")
 _READS_FILE = re.compile(r"\s*(?:source|\.)\s")
+#: Commands after which any variable may be set.
+_MAY_SET = re.compile(
+    r"(?:^|[;&|(]|\b(?:then|do|else)\b)\s*(?:source|\.|eval|export \$\()\s*|\bset -a\b|\bdeclare -n\b"
+)
+#: A variable without a default.
+_PLAIN_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+_ADDRESS_OPTIONS = ("--rdzv-endpoint", "--master-addr", "--master-port", "--main-process-ip", "--main-process-port")
+#: By whether it is a port: what a batch script sets the variable to.
+_VALUES = {
+    False: '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)',
+    True: "$((10000 + SLURM_JOB_ID % 20000))",
+}
 #: Options of ``command`` that only search a program.
 _WHICH_OPTIONS = frozenset({"-v", "-V"})
 
@@ -103,6 +115,57 @@ def divisors_are_set(launch_files: LaunchFiles) -> Iterator[Finding]:
                 evidence={"divisor": name},
                 fix=Fix(f"set it before that line: {name}={_ranks(site, name)}", where="job-script"),
             )
+
+
+@probe(rules.DC102)
+def addresses_are_set(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """A batch script sets each variable of its rendezvous address and port."""
+    seen: set[tuple[str, str]] = set()
+    for file, site in launch_lines(launch_files):
+        # a file that the shell reads, or a text that it runs, may set anything
+        if site.kind != "slurm" or site.job is None or any(_MAY_SET.search(line) for line in file.lines):
+            continue
+        for option in _ADDRESS_OPTIONS:
+            word = site.value(option)
+            if word is None or word.by_each_task is True:
+                continue
+            text = with_variables(site, word.text)
+            values: dict[str, str] = {}
+            for match in _PLAIN_VARIABLE.finditer(text):
+                name = match[1] or match[2]
+                if (file.path, name) not in seen and _is_never_set(name, file, site, launch_files):
+                    seen.add((file.path, name))
+                    values[name] = _VALUES[_is_port(option, text, match)]
+            if values:
+                yield rules.DC102.found(
+                    f"{option_name(site, (option,))} uses {' and '.join(values)}, which neither this script nor Slurm "
+                    f"sets: {'it is' if len(values) == 1 else 'they are'} empty",
+                    severity=Severity.WARNING,
+                    where=location_of(site, word, option),
+                    evidence={"variables": list(values)},
+                    fix=Fix(
+                        f"write before the launch: {' '.join(f'{name}={value}' for name, value in values.items())}",
+                        where="job-script",
+                    ),
+                )
+
+
+def _is_never_set(name: str, file: LaunchFile, site: LaunchSite, launch_files: LaunchFiles) -> bool:
+    """Return whether neither the script, nor Slurm, nor a file that names the script gives a variable."""
+    if name.startswith(("SLURM", "SBATCH", "PMI", "OMPI")) or setting(site, name) is not None:
+        return False
+    base = re.escape(file.path.replace("\\", "/").rpartition("/")[2])
+    sets = re.compile(rf"(?<![\w$]){name}=|\bread\b.*\b{name}\b|\bfor\s+{name}\b|--export\S*\b{name}\b|\b{name}:")
+    return not any(
+        any(map(sets.search, other.lines))
+        for other in launch_files.files
+        if other.path == file.path or any(re.search(rf"(?<![\w-]){base}\b", line) for line in other.lines)
+    )
+
+
+def _is_port(option: str, text: str, match: re.Match[str]) -> bool:
+    """Return whether a variable stands for a port: in an option for one, or after the colon of an endpoint."""
+    return option.endswith("port") or text[: match.start()].endswith(":")
 
 
 def _ranks(site: LaunchSite, name: str) -> str:

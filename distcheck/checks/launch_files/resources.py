@@ -66,6 +66,10 @@ _WAYS_TO_CPUS = frozenset(
 )
 
 
+#: Programs that submit a container with a number of GPUs: ``gantry run --gpus 4 -- …``.
+_SUBMITS_CONTAINERS = frozenset({"gantry"})
+
+
 class NodeGpus(NamedTuple):
     """The GPUs that the ranks of a line find on a node, and the source of the number."""
 
@@ -233,9 +237,9 @@ def gpu_limits(site: LaunchSite, nodes: Nodes | None) -> Iterator[NodeGpus]:
         if count:
             yield NodeGpus(count, f"{name}={setting.value} leaves {counted(count, 'GPU')}", "mask", setting)
         break
-    if CONTAINER_PROGRAMS.intersection(site.command.wrappers):
+    if (CONTAINER_PROGRAMS | _SUBMITS_CONTAINERS).intersection(site.command.wrappers):
         yield from _of_container(site)
-    if site.kind == "pod":
+    if site.kind == "pod" and (site.allocation is None or site.pods is not None):
         return
     given = gpus_given(site)
     if given is not None and given.number > 0:
