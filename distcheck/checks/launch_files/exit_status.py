@@ -22,6 +22,7 @@ from distcheck.launch.schedulers import task_starter
 from .context import is_complete
 from .fragments import Fragment
 from .model import LaunchFile, LaunchFiles, LaunchSite
+from .resources import uses_gpus
 from .shell_grammar import parse, why_missing
 
 #: Commands that succeed, whatever the launch has done; nothing depends on its results.
@@ -115,6 +116,8 @@ def _launches(file: LaunchFile) -> list[LaunchSite]:
         for site in own
         if site.command.launcher in NODE_LAUNCHERS
         or (site.command.launcher == "python" and task_starter(site.command) is not None)
+        # a script or program of a job with GPUs may start the ranks
+        or (site.kind == "slurm" and task_starter(site.command) == "srun" and uses_gpus(site))
     ]
     return sorted(ranks, key=lambda site: site.span)
 

@@ -49,9 +49,10 @@ _PORT_OPTIONS = frozenset({"master-port", "main-process-port"})
 #: A division by a variable that only the ranks have.
 _DIVIDES = re.compile(r"\$\(\([^()]*[/%]\s*\$?\{?((?:LOCAL_)?WORLD_SIZE)\b(?![:=]).{0,40}?\)\)")
 _READS_FILE = re.compile(r"\s*(?:source|\.)\s")
-#: Commands after which any variable may be set.
+#: Commands after which any variable may be set; those that activate an environment of Python set none of these.
 _MAY_SET = re.compile(
-    r"(?:^|[;&|(]|\b(?:then|do|else)\b)\s*(?:source|\.|eval|export \$\()\s*|\bset -a\b|\bdeclare -n\b"
+    r"(?:^|[;&|(]|\b(?:then|do|else)\b)\s*(?:(?:source|\.)\s+(?!\S*(?:bin/activate|conda\.sh|/activate)\b)|eval\b(?!.*\bconda\b)"
+    r"|export\s+\$\()|\bset -a\b|\bdeclare -n\b"
 )
 #: A variable without a default.
 _PLAIN_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")

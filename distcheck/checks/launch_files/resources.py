@@ -142,7 +142,7 @@ def ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> It
         if site.kind != "pod" and is_distributed(site):
             yield from _cpus_of(file, site)
             yield from _cpus_of_container(site)
-        elif (lost := _cpus_that_srun_forgets(site)) is not None and _uses_gpus(site):
+        elif (lost := _cpus_that_srun_forgets(site)) is not None and uses_gpus(site):
             yield _pass_them_on(lost, file, site)
     if stated is None or stated.cpus is None:
         return
@@ -437,7 +437,7 @@ def _cpus_of_container(site: LaunchSite) -> Iterator[Finding]:
     )
 
 
-def _uses_gpus(site: LaunchSite) -> bool:
+def uses_gpus(site: LaunchSite) -> bool:
     """Return whether a step runs more than a utility in a job with GPUs: a wrapper of a launcher, or a script."""
     if gpus_given(site) is None:
         return False
