@@ -156,7 +156,9 @@ def _is_never_set(name: str, file: LaunchFile, site: LaunchSite, launch_files: L
     if name.startswith(("SLURM", "SBATCH", "PMI", "OMPI")) or setting(site, name) is not None:
         return False
     base = re.escape(file.path.replace("\\", "/").rpartition("/")[2])
-    sets = re.compile(rf"(?<![\w$]){name}=|\bread\b.*\b{name}\b|\bfor\s+{name}\b|--export\S*\b{name}\b|\b{name}:")
+    sets = re.compile(
+        rf"(?<![\w$]){name}=|\bread\b.*\b{name}\b|\bfor\s+{name}\b|--export\S*\b{name}\b|\$\{{{name}:?[-=]"
+    )
     return not any(
         any(map(sets.search, other.lines))
         for other in launch_files.files

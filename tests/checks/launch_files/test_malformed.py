@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
 
 import pytest
 
 from distcheck.checks.launch_files.files import read_file
-from distcheck.checks.launch_files.malformed import rendezvous_values_are_readable
+from distcheck.checks.launch_files.malformed import addresses_are_set, rendezvous_values_are_readable
 from distcheck.checks.launch_files.model import LaunchFiles
 
 from .judging import findings, fixed, said
@@ -153,3 +154,39 @@ def test_a_list_that_the_script_compares_with_its_host_is_to_be_filled_in() -> N
     assert finding.code == "DC102"
     (finding,) = findings(rendezvous_values_are_readable, LIST % 'if [ "$1" == "${OTHER[0]}" ]; then exit; fi')
     assert finding.code == "DC102"
+
+
+BATCH = "#!/bin/bash\n#SBATCH --nodes=1\n{}\ntorchrun --nproc-per-node=2 --rdzv-id=7 --rdzv-backend=c10d {} train.py\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "option", "names"),
+    [
+        ("cd x", "--rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT", ["MASTER_ADDR", "MASTER_PORT"]),
+        ("source env/bin/activate", "--rdzv-endpoint=$MASTER_ADDR:29400", ["MASTER_ADDR"]),
+        ("HEAD=node1", "--rdzv-endpoint=${HEAD}:${PORT}", ["PORT"]),
+    ],
+)
+def test_an_address_that_a_batch_script_never_sets(before: str, option: str, names: list[str]) -> None:
+    """The fix is what bash takes, and with it nothing is reported."""
+    text = BATCH.format(before, option)
+    (finding,) = findings(addresses_are_set, text)
+    assert finding.evidence["variables"] == names
+    after = text.replace(before, f"{before}\n{finding.fix.text.partition(': ')[2]}")
+    assert subprocess.run(["bash", "-n"], input=after, text=True, check=False).returncode == 0
+    assert findings(addresses_are_set, after) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "option"),
+    [
+        (". cluster.env", "--rdzv-endpoint=$HEAD:29400"),
+        ("read -r HEAD < heads", "--rdzv-endpoint=$HEAD:29400"),
+        (': "${HEAD:=node1}"', "--rdzv-endpoint=$HEAD:29400"),
+        ("cd x", "--rdzv-endpoint=${HEAD:-localhost}:29400"),
+        ("cd x", "--rdzv-endpoint=$SLURM_LAUNCH_NODE_IPADDR:29400"),
+        ("#SBATCH --export=ALL,HEAD", "--rdzv-endpoint=$HEAD:29400"),
+    ],
+)
+def test_good_an_address_that_is_set_or_may_be(before: str, option: str) -> None:
+    assert findings(addresses_are_set, BATCH.format(before, option)) == []
