@@ -1,11 +1,12 @@
 """How fast `distcheck log` reads, against `grep -E` with the same signatures joined: ratios of one run.
 
-    python benchmarks/log.py [--size 1000] [--files 4] [--runs 3] [--folder DIR] [--json]
+    python benchmarks/log.py [--size 1000] [--files 4] [--runs 3] [--folder DIR] [--repeat notice|failure] [--json]
 
 It writes a log of 512 ranks: training steps, progress bars, NCCL's lines, harmless warnings, and at its end a real
 failure: one rank runs out of memory, the others lose it, torchrun writes its table. Each program is run in turn, one
 round after the other, with the file in the page cache, and its best round counts. Nothing else should run meanwhile.
-grep only prints matching lines; distcheck also parses and ranks them, and finds the root cause.
+grep only prints matching lines; distcheck also parses and ranks them, and finds the root cause. With ``--repeat`` one
+line in six is a line that all ranks repeat: a harmless warning of torch, or NCCL's line about a failed call.
 """
 
 from __future__ import annotations
@@ -33,6 +34,15 @@ LIMIT_S = 900
 #: What distcheck may need of memory, in bytes, and how much slower than grep it may be.
 MOST_MEMORY = 150e6
 LEAST_RATIO = 1 / 3
+#: Lines of other text between two repeated ones.
+APART = 5
+#: What all ranks repeat, with the rank, its node and its GPU, and a number that differs.
+REPEATED = {
+    "notice": "[rank{rank}]:[W301 00:00:01.{number:09} reducer.cpp:1457] Warning: find_unused_parameters=True was "
+    "specified in DDP constructor, but did not find any unused parameters in the forward pass. (function operator())",
+    "failure": "node{node:03}:{number}:{number} [{gpu}] NCCL WARN Call to ibv_modify_qp failed with error Connection "
+    "timed out errno {number}",
+}
 
 
 def step_lines(step: int, chance: random.Random) -> str:
@@ -100,11 +110,24 @@ def end_lines() -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_log(path: Path, size: int) -> int:
+def with_repeated(lines: str, repeat: str, chance: random.Random) -> str:
+    """Add a repeated line after each few lines."""
+    made = []
+    for number, line in enumerate(lines.splitlines()):
+        made.append(line)
+        if number % APART == APART - 1:
+            rank = number % RANKS
+            node, gpu = divmod(rank, GPUS)
+            made.append(REPEATED[repeat].format(rank=rank, node=node, gpu=gpu, number=chance.randint(4000, 9999)))
+    return "\n".join(made) + "\n"
+
+
+def write_log(path: Path, size: int, repeat: str | None = None) -> int:
     """Write a log of about so many bytes; its true size."""
     chance = random.Random(1)
     # a block of steps again and again: what is measured is the reading
-    steps = [step_lines(step, chance).encode() for step in range(200)]
+    texts = [step_lines(step, chance) for step in range(200)]
+    steps = [(with_repeated(text, repeat, chance) if repeat else text).encode() for text in texts]
     with path.open("wb") as stream:
         stream.write(start_lines().encode())
         number = 0
@@ -206,12 +229,15 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=os.cpu_count() or 1, help="files that are read at once")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--folder", help="where the logs are written (default: a temporary folder)")
+    parser.add_argument("--repeat", choices=tuple(REPEATED), help="one line in six is one that all ranks repeat")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     from distcheck.checks.logs.reading import signatures
 
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        found = run(Path(folder), arguments.size * 10**6, arguments.files, arguments.runs, signatures())
+        found = run(
+            Path(folder), arguments.size * 10**6, arguments.files, arguments.runs, signatures(), arguments.repeat
+        )
     if arguments.json:
         print(json.dumps(found))
         return
@@ -227,14 +253,14 @@ def main() -> None:
         print(f"  {figure:8.0f} MB    {name}")
 
 
-def run(folder: Path, size: int, files: int, runs: int, rows: Any) -> dict[str, Any]:
+def run(folder: Path, size: int, files: int, runs: int, rows: Any, repeat: str | None = None) -> dict[str, Any]:
     """All figures."""
     one = folder / "one" / "train.log"
     many = folder / "many"
     one.parent.mkdir()
     many.mkdir()
-    total = write_log(one, size)
-    parts = sum(write_log(many / f"rank_{number}.log", size // files) for number in range(files))
+    total = write_log(one, size, repeat)
+    parts = sum(write_log(many / f"rank_{number}.log", size // files, repeat) for number in range(files))
     script = folder / "signatures"
     script.write_text("\n".join(extended(row.pattern) for row in rows) + "\n", encoding="utf-8")
     environment = {**os.environ, "LC_ALL": "C", "PYTHONPATH": str(ROOT)}
