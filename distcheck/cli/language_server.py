@@ -52,13 +52,8 @@ _PAUSE_S = 0.1
 _REST_S, _LIMIT_S = 0.3, 600.0
 #: Seconds after which it is checked whether the text has changed again.
 _LOOK_S = 0.05
-#: What a check imports when it begins, in addition to this module.
-_PRELOADED = (
-    "distcheck.checks.source.engine",
-    "distcheck.cli.lint",
-    "distcheck.cli.lint_launch_files",
-    "distcheck.cli.lint_units",
-)
+#: The module that imports what a check needs.
+_PRELOADED = "distcheck.cli.lint_preloaded"
 _LEVELS = {
     Severity.ERROR: types.DiagnosticSeverity.Error,
     Severity.WARNING: types.DiagnosticSeverity.Warning,
@@ -317,7 +312,7 @@ class LintServer(LanguageServer):
         can_fork = "forkserver" in multiprocessing.get_all_start_methods()
         context: Any = multiprocessing.get_context("forkserver" if can_fork else "spawn")
         if can_fork:
-            context.set_forkserver_preload([__name__, *_PRELOADED])
+            context.set_forkserver_preload([_PRELOADED])
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=_answer, args=(sender, self.given, texts), daemon=True)
         process.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import click
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from distcheck.checks.launch_files.model import LaunchFile, LookUp, Nodes
     from distcheck.checks.source.cache import Cache
     from distcheck.checks.source.discovery import Globs
+    from distcheck.core.model import Finding
     from distcheck.reporters.progress import Progress
 
 
@@ -102,6 +103,22 @@ class Recorder(Protocol):
     def is_file(self, path: str) -> bool: ...
 
     def launch_file(self, source: LaunchSource, markdown: bool, look_up: LookUp) -> LaunchFile | None: ...
+
+
+class PartAnswers(Protocol):
+    """What runs of the same code with the same options keep for each other about parts of the input."""
+
+    def recall(self, *name: str) -> Any:
+        """Return the plain value that is kept under a name, None if there is nothing."""
+
+    def keep(self, plain: Any, *name: str) -> None:
+        """Keep a plain value under a name."""
+
+    def recall_findings(self, *name: str) -> dict[str, tuple[Finding, ...]]:
+        """Return the findings that are kept under a name, by probe."""
+
+    def keep_findings(self, found: Mapping[str, Iterable[Finding]], *name: str) -> None:
+        """Keep findings by probe."""
 
 
 class DelayedProgress:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from distcheck import rules
 from distcheck.checks.launch_files import engine
 from distcheck.checks.launch_files.model import LaunchFile, LaunchFiles, LaunchSite, LookUp
-from distcheck.core.checker import Checker
+from distcheck.core.checker import Checker, KnownFindings
 from distcheck.core.configuration import Configuration
 from distcheck.core.model import Finding, Fix, NotApplicable, NotChecked, Report, Severity, Where, merge_not_checked
 from distcheck.core.redaction import MASK, mask, names_a_credential
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distcheck.checks.launch_files.scripts import Started
     from distcheck.checks.source.program import Program
 
-    from .lint_inputs import DelayedProgress, LintFiles, LintOptions, Recorder
+    from .lint_inputs import DelayedProgress, LintFiles, LintOptions, PartAnswers, Recorder
 
 _WORD = re.compile(r"\S+")
 #: Files that are named where the shell in many was not read.
@@ -208,10 +208,12 @@ class LaunchJudge:
         starts: Iterable[tuple[LaunchFile, LaunchSite, str]],
         program: Program,
         python: Report,
+        kept: tuple[PartAnswers, str] | None = None,
     ) -> tuple[LaunchSide, Report]:
         """The report on the Python files with what is found in the launch files, and where both are seen.
 
         :param starts: the launch lines that start files of the program, with those files
+        :param kept: where findings about these launch files alone are kept, and under which name
         """
         # scripts outside of the input are read only for the launch: their own findings are dropped
         own = [finding for finding in python.findings if finding.where.path not in side.scripts]
@@ -230,7 +232,19 @@ class LaunchJudge:
         options = self.options
         started = started_in(starts, program)
         nodes = NotApplicable("no --node-facts were given") if options.nodes is None else options.nodes
-        judged = probe(side.files, started, nodes, options.configuration, selection=options.selection, command="lint")
+        known = {} if kept is None else kept[0].recall_findings("launch", kept[1])
+        before = len(known)
+        judged = probe(
+            side.files,
+            started,
+            nodes,
+            options.configuration,
+            selection=options.selection,
+            command="lint",
+            known=known,
+        )
+        if kept is not None and len(known) > before:
+            kept[0].keep_findings(known, "launch", kept[1])
         side = _with_sourced(side, judged.findings, program)
         here = os.getcwd()
         found = [
@@ -279,15 +293,20 @@ def probe(
     *,
     selection: Selection,
     command: str,
+    known: dict[str, tuple[Finding, ...]] | None = None,
 ) -> Report:
-    """Return the report of the probes of launch files, with the Python files that they start."""
+    """Return the report of the probes of launch files, with the Python files that they start.
+
+    :param known: by probe, what needs no Python file and was found before; what this run finds is added
+    """
     from distcheck.checks.launch_files.model import Nodes
 
     # the caller has imported the plug-ins, and reported those that do not import
     checker = Checker(selection, modules=("distcheck.checks.launch_files",), plug_ins=False)
     plan = checker.plan(LaunchFiles, type(started), command=command, closed=True)
     facts: dict[type, object] = {type(started.program): started.program, Configuration: configuration, Nodes: nodes}
-    return plan.run(files, started, facts=facts)
+    alone = frozenset([LaunchFiles, Configuration, Nodes])
+    return plan.run(files, started, facts=facts, known=None if known is None else KnownFindings(alone, known))
 
 
 def with_source(finding: Finding, file: LaunchFile) -> Finding:

@@ -114,13 +114,17 @@ def _check(
     verdicts = [None if memory is None else memory.verdict(key, texts) for key in keys]
     missing = [number for number, verdict in enumerate(verdicts) if verdict is None]
     made = judge_units(
-        [units[number] for number in missing],
+        [
+            units[number] if memory is None else units[number]._replace(launch_key=memory.launch_key(units[number]))
+            for number in missing
+        ],
         read.files,
         plan._replace(early=()),
         launch_judge,
         texts,
         jobs=options.jobs,
         progress=lambda done, total: progress.show("judging", done, total),
+        kept=None if memory is None else memory.answers,
     )
     for number, verdict in zip(missing, made, strict=True):
         verdicts[number] = verdict

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from distcheck.checks.source.project_texts import Answer, ProjectTexts, Question
     from distcheck.core.project_roots import RootFinder
 
+    from .lint_inputs import PartAnswers
     from .lint_launch_files import LaunchJudge, LaunchSide
 
 #: Bytes of summaries above which a second process pays for its start.
@@ -39,6 +40,8 @@ class LintUnit(NamedTuple):
     starts: tuple[tuple[LaunchFile, LaunchSite, str], ...]
     #: bytes of the summaries
     size: int
+    #: by what findings about its launch files alone are kept, empty if they are not
+    launch_key: str = ""
 
 
 class UnitVerdict(NamedTuple):
@@ -98,8 +101,12 @@ def judge_unit(
     plan: Plan,
     launch_judge: LaunchJudge | None,
     texts: ProjectTexts | None = None,
+    kept: PartAnswers | None = None,
 ) -> UnitVerdict:
-    """Link and judge the files of a part."""
+    """Link and judge the files of a part.
+
+    :param kept: what earlier runs have found out about single files
+    """
     from distcheck.checks.source.engine import without_cycle_search
     from distcheck.checks.source.option_paths import with_needs
     from distcheck.checks.source.program import Program
@@ -108,13 +115,14 @@ def judge_unit(
     from distcheck.checks.source.suppressions import apply_suppressions
 
     with without_cycle_search():
-        program = Program((files[number] for number in unit.files), texts=texts)
+        program = Program((files[number] for number in unit.files), texts=texts, kept=kept)
         report = plan.run(program)
         found = with_reach(program, with_needs(program, with_scripts(program, report.findings)))
         report = report._replace(findings=tuple(found))
         launch = unit.launch
         if launch is not None and launch_judge is not None:
-            launch, report = launch_judge.judge(launch, unit.starts, program, report)
+            known = None if kept is None or not unit.launch_key else (kept, unit.launch_key)
+            launch, report = launch_judge.judge(launch, unit.starts, program, report, known)
     comments = {path: facts.comments for path, facts in program.files.items() if facts.problem is None}
     heard = apply_suppressions(
         [as_one_source(finding, program.files) for finding in report.findings],
@@ -155,8 +163,12 @@ def judge_units(
     *,
     jobs: int,
     progress: Callable[[int, int], None],
+    kept: PartAnswers | None = None,
 ) -> list[UnitVerdict]:
-    """Return the verdicts on some parts, in their order; made in up to ``jobs`` processes if that pays."""
+    """Return the verdicts on some parts, in their order; made in up to ``jobs`` processes if that pays.
+
+    :param kept: see :func:`judge_unit`; a run in several processes neither reads nor writes it
+    """
     order = sorted(range(len(units)), key=lambda number: -units[number].size)
     # a second process shortens the run by what is not in the largest part
     shared = sum(units[number].size for number in order[1:])
@@ -184,7 +196,7 @@ def judge_units(
     verdicts = []
     for number, unit in enumerate(units):
         progress(number, len(units))
-        verdicts.append(judge_unit(unit, files, plan, launch_judge, texts))
+        verdicts.append(judge_unit(unit, files, plan, launch_judge, texts, kept))
     return verdicts
 
 

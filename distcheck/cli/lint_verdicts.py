@@ -36,7 +36,16 @@ if TYPE_CHECKING:
 
 _DIGEST_SIZE = 20
 #: Parts of the package whose code decides what is found.
-_CODE = ("checks/source", "checks/launch_files", "checks", "core", "launch", "rules", "cli")
+_CODE = (
+    "checks/source",
+    "checks/source/small_worlds",
+    "checks/launch_files",
+    "checks",
+    "core",
+    "launch",
+    "rules",
+    "cli",
+)
 #: Libraries that read launch files.
 _LIBRARIES = ("tree_sitter", "tree_sitter_bash", "yaml")
 
@@ -77,6 +86,40 @@ def memory_of(options: LintOptions, inputs: LintFiles, changed: Mapping[str, byt
     if has_plug_ins(entry for entry in sys.path if entry):
         return None
     return RunMemory(options.cache, options, inputs)
+
+
+class Answers:
+    """Plain values that runs of the same code with the same options keep for each other."""
+
+    def __init__(self, cache: Cache, stamp: bytes) -> None:
+        self._cache = cache
+        self._stamp = stamp
+
+    def recall(self, *name: str) -> Any:
+        """Return what is kept under a name, None if there is nothing."""
+        data = self._cache.get(self._key(name))
+        try:
+            return None if data is None else marshal.loads(data)  # noqa: S302 - written by this user, a plain value
+        except (ValueError, TypeError, EOFError):
+            return None
+
+    def keep(self, plain: Any, *name: str) -> None:
+        """Keep a plain value under a name."""
+        _put(self._cache, self._key(name), plain)
+
+    def recall_findings(self, *name: str) -> dict[str, tuple[Finding, ...]]:
+        """Return the findings that are kept under a name, by probe."""
+        try:
+            return {probe: _findings_from(plain) for probe, plain in (self.recall(*name) or {}).items()}
+        except (ValueError, TypeError, AttributeError):  # damaged
+            return {}
+
+    def keep_findings(self, found: Mapping[str, Iterable[Finding]], *name: str) -> None:
+        """Keep findings by probe."""
+        self.keep({probe: _plain_findings(findings) for probe, findings in found.items()}, *name)
+
+    def _key(self, name: tuple[str, ...]) -> bytes:
+        return digest_of(repr(("answer", self._stamp, name)).encode("utf-8", "surrogateescape"))
 
 
 class RunMemory:
@@ -270,16 +313,31 @@ class RunMemory:
             rows.append((facts.path, facts.digest, facts.repository, repr(facts.problem), facts.packaged))
         launch: Any = None
         if unit.launch is not None:
-            own = unit.launch.files.files
-            if any(file.path not in self.readings for file in own):
+            contents = self._launch_contents(unit)
+            if contents is None:
                 return None
             launch = (
-                [(file.path, self.readings[file.path].digest) for file in own],
+                contents,
                 sorted(unit.launch.scripts.intersection(row[0] for row in rows)),
                 [(file.path, _position(site, file.sites), path) for file, site, path in unit.starts],
-                sorted((path, digest or b"") for path, (_, digest) in self.lookups.items()) if own else [],
             )
-        return digest_of(marshal.dumps(("part", self._options, rows, launch)))
+        # version 2: the bytes do not depend on which texts are the same object
+        return digest_of(marshal.dumps(("part", self._options, rows, launch), 2))
+
+    def _launch_contents(self, unit: LintUnit) -> Any:
+        """Return what the launch files of a part hold, by digests; None if that is not known."""
+        own = () if unit.launch is None else unit.launch.files.files
+        if any(file.path not in self.readings for file in own):
+            return None
+        return (
+            [(file.path, self.readings[file.path].digest) for file in own],
+            sorted((path, digest or b"") for path, (_, digest) in self.lookups.items()) if own else [],
+        )
+
+    def launch_key(self, unit: LintUnit) -> str:
+        """Return the name for findings that rest on nothing but the launch files of a part; empty if there is none."""
+        contents = self._launch_contents(unit)
+        return "" if contents is None else digest_of(marshal.dumps(contents, 2)).hex()
 
     def verdict(self, key: bytes | None, texts: ProjectTexts | None) -> UnitVerdict | None:
         """Return the verdict that is kept for a key, if a search for the names that it rests on finds the same."""
@@ -297,6 +355,11 @@ class RunMemory:
         """Keep a verdict."""
         if key is not None and verdict.repeatable:
             _put(self.cache, key, _plain_verdict(verdict))
+
+    @property
+    def answers(self) -> Answers:
+        """What runs with these options keep about single files of a part."""
+        return Answers(self.cache, self._options)
 
     # documents
 

@@ -52,6 +52,15 @@ class ResolvedStep(NamedTuple):
     parameters: tuple[Parameter, ...]
 
 
+class KnownFindings(NamedTuple):
+    """What probes found in facts that are the same in this run."""
+
+    #: the types of these facts; a probe that needs another one is run
+    facts: frozenset[type]
+    #: by the name of the probe; a run adds what other probes of these facts find
+    by_probe: dict[str, tuple[Finding, ...]]
+
+
 class Plan(NamedTuple):
     """The readers and probes that will run. Planning resolves and verifies them; running can be repeated cheaply."""
 
@@ -69,6 +78,7 @@ class Plan(NamedTuple):
         facts: Mapping[type, object] | None = None,
         budget_s: float | None = None,
         place: Where = Where(),
+        known: KnownFindings | None = None,
     ) -> Report:
         """Read the missing facts, run the probes, and return the report.
 
@@ -76,13 +86,14 @@ class Plan(NamedTuple):
         :param facts: facts by type; a value may be Unavailable
         :param budget_s: seconds for reading all facts; what was not read by then is *not checked*
         :param place: the location of findings of probes *per process*: the rank
+        :param known: findings of probes that need not run
         """
-        known: dict[type, object] = dict(facts or {})
+        values: dict[type, object] = dict(facts or {})
         for value in given:
             for base in type(value).__mro__:
                 if base not in (object, tuple):
-                    known.setdefault(base, value)
-        return _Run(self, known, budget_s, place).report()
+                    values.setdefault(base, value)
+        return _Run(self, values, budget_s, place, known).report()
 
 
 class Checker:
@@ -233,9 +244,17 @@ def load_plug_ins() -> tuple[Finding, ...]:
 class _Run:
     """The state of one run."""
 
-    def __init__(self, plan: Plan, facts: dict[type, object], budget_s: float | None, place: Where) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        facts: dict[type, object],
+        budget_s: float | None,
+        place: Where,
+        known: KnownFindings | None = None,
+    ) -> None:
         self.plan = plan
         self.place = place
+        self.known = known
         self.start = time.monotonic()
         self.end = None if budget_s is None else self.start + budget_s
         self.facts = facts
@@ -391,10 +410,20 @@ class _Run:
             self.not_run(probe, codes, lacking)
             return
         start = time.perf_counter()
+        known = self.known
+        kept = (
+            known.by_probe
+            if known is not None and all(parameter.type in known.facts for parameter in step.parameters)
+            else None
+        )
+        own: list[Finding] = []
         try:
-            for finding in self.found_by(probe, values):
+            for finding in (
+                kept[probe.name] if kept is not None and probe.name in kept else self.found_by(probe, values)
+            ):
                 if not isinstance(finding, Finding):
                     raise TypeError(f"it yielded {type(finding).__name__}, not a Finding")
+                own.append(finding)
                 self.findings.append(self.placed(finding) if probe.per == "process" else finding)
         except Unavailable as unavailable:
             self.not_run(probe, codes, unavailable)
@@ -405,6 +434,8 @@ class _Run:
         else:
             self.runs.append(ProbeRun(probe.name, "ran", round(time.perf_counter() - start, 6)))
             self.checked.update(codes)
+            if kept is not None:
+                kept[probe.name] = tuple(own)
 
     def found_by(self, probe: Probe, values: list[object]) -> Iterator[Finding]:
         """Yield the findings of a probe; a probe of a plug-in has a limit, because it may hang.

@@ -13,7 +13,7 @@ import pytest
 
 from distcheck import rules
 from distcheck.core import registry
-from distcheck.core.checker import Checker, PlanError
+from distcheck.core.checker import Checker, KnownFindings, PlanError
 from distcheck.core.model import Finding, Fix, NotApplicable, Report, Severity, Unavailable
 from distcheck.core.registry import RegistrationError, fact, probe
 from distcheck.rules import Selection
@@ -484,6 +484,29 @@ def test_a_plan_can_run_again() -> None:
 
     plan = Checker(modules=(), plug_ins=False).plan(Seed)
     assert [plan.run(Seed(value)).findings[0].message for value in (1, 2, 3)] == ["2", "4", "6"]
+
+
+def test_a_probe_of_facts_that_are_the_same_need_not_run() -> None:
+    ran: list[str] = []
+
+    @probe(rules.DC401)
+    def of_the_seed(seed: Seed) -> Iterator[Finding]:
+        ran.append("seed")
+        yield rules.DC401.found(str(seed.value), fix=FIX)
+
+    @probe(rules.DC402)
+    def of_both(seed: Seed, doubled: Doubled) -> Iterator[Finding]:
+        ran.append("both")
+        yield rules.DC402.found(str(doubled.value), fix=FIX)
+
+    plan = Checker(modules=(), plug_ins=False).plan(Seed)
+    known = KnownFindings(frozenset([Seed]), {})
+    first = plan.run(Seed(1), known=known)
+    again = plan.run(Seed(1), known=known)
+    assert ran == ["seed", "both", "both"]
+    assert len(known.by_probe) == 1
+    assert (again.findings, again.checked) == (first.findings, first.checked)
+    assert [run.name for run in again.probes] == [run.name for run in first.probes]
 
 
 def test_the_rank_is_added_to_findings_of_processes_only() -> None:

@@ -20,6 +20,7 @@ from . import vocabulary as names
 from .algebra import device_of
 from .collective_signatures import ASYNC, GROUPS
 from .evaluate import Evaluator
+from .followed_scripts import KeptAnswers
 from .link import FileFacts, Index, chain
 from .project_texts import Answer, Mention, ProjectTexts, Question
 from .rank_reach import Guard
@@ -510,7 +511,14 @@ class SourceCall(EventRow):
 class Program(SourceSpans):
     """All analysed files, linked."""
 
-    def __init__(self, files: Iterable[FileFacts], *, put_aside: int = 0, texts: ProjectTexts | None = None) -> None:
+    def __init__(
+        self,
+        files: Iterable[FileFacts],
+        *,
+        put_aside: int = 0,
+        texts: ProjectTexts | None = None,
+        kept: KeptAnswers | None = None,
+    ) -> None:
         # of several callers or paths the first is shown: which one that is must not depend on the order of the input
         self.index = Index(sorted(files, key=lambda file: file.path), loaded=True)
         super().__init__(self.index.files)
@@ -522,6 +530,8 @@ class Program(SourceSpans):
         self.put_aside = put_aside
         #: the texts of all files of the repositories; None where only a part of them was read
         self.texts = texts
+        #: what earlier runs have found out, None where nothing is kept
+        self.kept = kept
         #: what was searched in these texts, and the answers
         self.searched: dict[Question, Answer] = {}
         self._targets: dict[tuple[int, int], tuple[str, ...]] = {}

@@ -12,6 +12,7 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from .extract import parse
+from .followed_scripts import Answers
 from .program import EventRow, Program, cached
 from .small_worlds.communication import NAMES
 from .small_worlds.interpreter import Interpreter
@@ -47,8 +48,11 @@ class _Sources:
         self._communicates: dict[ast.AST, bool] = {}
         self._generators: dict[ast.AST, bool] = {}
         self.names = _communicating(program)
+        #: what the script that is followed reads of the project
+        self.answers = Answers(program.index, self.names)
 
     def tree(self, file: int) -> ast.Module:
+        self.answers.trees.add(file)
         if file not in self._trees:
             try:
                 self._trees[file] = parse("\n".join(self._program.lines(file)))
@@ -57,7 +61,7 @@ class _Sources:
         return self._trees[file]
 
     def locate(self, file: int, dotted: str) -> tuple[int, tuple[str, ...]] | None:
-        return self._program.index.locate(file, dotted)
+        return self.answers.locate(file, dotted)
 
     def matters(self, node: ast.AST) -> bool:
         if node not in self._matters:
@@ -141,7 +145,7 @@ def ranks_meet_in_small_worlds(program: Program) -> Iterator[Finding]:
         return
     sources = _Sources(program)
     for file in scripts:
-        outcomes = _outcomes(sources, file)
+        outcomes = _outcomes_that_may_fail(program, sources, file)
         failed = [one for one in outcomes if one.fault is not None]
         fault = failed[0].fault if failed else None
         # a script for two ranks may fail with more: then the number of ranks does not matter to it
@@ -160,6 +164,26 @@ def _scripts(program: Program) -> list[int]:
         for file in range(len(program.index.files))
         if program.is_script(file) and program.in_component(file, D + "init_process_group")
     ]
+
+
+def _outcomes_that_may_fail(program: Program, sources: _Sources, file: int) -> list[_Outcome]:
+    """Return what happens in worlds of several sizes; nothing if no rank fails, as an earlier run may have found."""
+    kept = program.kept
+    name = ("followed", program.index.files[file].path)
+    if kept is not None and sources.answers.are(kept.recall(*name), _numbers(program)):
+        return []
+    sources.answers.forget()
+    outcomes = _outcomes(sources, file)
+    if kept is not None and all(one.fault is None for one in outcomes):
+        record = sources.answers.plain()
+        if record is not None:
+            kept.keep(record, *name)
+    return outcomes
+
+
+@cached
+def _numbers(program: Program) -> dict[str, int]:
+    return {file.path: number for number, file in enumerate(program.index.files)}
 
 
 def _outcomes(sources: _Sources, file: int) -> list[_Outcome]:
