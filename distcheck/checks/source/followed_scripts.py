@@ -1,6 +1,6 @@
 """Scripts that an earlier run followed without a fault, and what it read of the project for that.
 
-A rank that is followed asks for three things: the syntax tree of a file, the file that a dotted name leads to, and the
+A rank that is followed reads three things: the syntax tree of a file, the file that a dotted name leads to, and the
 names that communicate. If all answers are the same again, so is the outcome. Faults are not kept.
 """
 
