@@ -6,7 +6,6 @@ Paths are relative to the folder of the baseline's file, wherever the check is r
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -39,12 +38,16 @@ def dump_baseline(findings: Iterable[Finding], folder: str) -> str:
 
     :param folder: where the file will stand
     """
+    import json
+
     counts = Counter(_key(finding, folder) for finding in findings)
     return json.dumps({"distcheck_baseline": _VERSION, "findings": dict(sorted(counts.items()))}, indent=2) + "\n"
 
 
 def load_baseline(text: str) -> dict[str, int]:
     """How many findings a baseline knows of each key; raises BaselineError."""
+    import json
+
     try:
         plain = json.loads(text)
     except (ValueError, RecursionError) as error:

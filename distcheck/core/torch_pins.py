@@ -18,19 +18,20 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from .model import Finding, Severity
+from .patterns import lazy
 from .rank_evidence import ACCELERATE_SINCE, SINCE
 
 #: Files that declare what a project needs, by name.
-_DECLARING = re.compile(
+_DECLARING = lazy(
     r"(?:.*[_-])?requirements?(?:[._-].*)?\.(?:txt|in)|setup\.(?:py|cfg)|pyproject\.toml|Pipfile"
     r"|(?:.*[_-])?(?:environment|env|conda)(?:[._-].*)?\.ya?ml"
     r"|(?!change|news|history|release).*\.(?:md|rst)|(?:.*\.)?Dockerfile(?:\..*)?",
     re.IGNORECASE,
 )
 #: Files that name the one release that is installed, where others next to them only bound it.
-_LOCKS = re.compile(r"(?:uv|poetry|pdm)\.lock|Pipfile\.lock|(?:.*[_-])?constraints?(?:[._-].*)?\.txt", re.IGNORECASE)
+_LOCKS = lazy(r"(?:uv|poetry|pdm)\.lock|Pipfile\.lock|(?:.*[_-])?constraints?(?:[._-].*)?\.txt", re.IGNORECASE)
 _LOCKED = {
-    package: re.compile(
+    package: lazy(
         rf"""name\ =\ "{package}"\r?\nversion\ =\ "(\d+(?:\.\d+)*)
         | ^[ \t]*"{package}":\ \{{ [^{{}}]*? "version":\ "==(\d+(?:\.\d+)*)
         | ^{package}==(\d+(?:\.\d+)*)""",
@@ -39,17 +40,15 @@ _LOCKED = {
     for package in ("torch", "accelerate")
 }
 #: A folder of documents, and those in it that show how to install.
-_DOCUMENTS = re.compile(r"docs?|documentation|readme", re.IGNORECASE)
-_INSTALLATION = re.compile(
-    r"(?:install(?:ation|ing)?|get(?:ting)?[_-]?started|requirements?)\.(?:md|rst)", re.IGNORECASE
-)
+_DOCUMENTS = lazy(r"docs?|documentation|readme", re.IGNORECASE)
+_INSTALLATION = lazy(r"(?:install(?:ation|ing)?|get(?:ting)?[_-]?started|requirements?)\.(?:md|rst)", re.IGNORECASE)
 #: A folder of such files.
-_FOLDER = re.compile(r"requirements?|reqs?|envs?|environments?|conda", re.IGNORECASE)
-_LISTED = re.compile(r".*\.(?:txt|in|ya?ml)", re.IGNORECASE)
+_FOLDER = lazy(r"requirements?|reqs?|envs?|environments?|conda", re.IGNORECASE)
+_LISTED = lazy(r".*\.(?:txt|in|ya?ml)", re.IGNORECASE)
 # In all patterns, repetitions that another part of the pattern can follow have a bound: a text needs no square.
 #: ``torch==1.6.0+cu92``, ``torch>=1.6,<1.8``, ``pytorch=1.9.0=py3.7``, ``pytorch::pytorch=1.12``, ``torch = "^1.13"``.
 _DECLARATIONS = {
-    package: re.compile(
+    package: lazy(
         rf"""
         (?: ^ | [\s"'\[,(] | :: ) (?P<name> {names} ) (?![\w./:*-]) (?: \[ [^\]\n]{{0,200}} \] )?
         (?P<text> [ \t]{{0,60}} ["']? [ \t]{{0,60}}
@@ -62,10 +61,10 @@ _DECLARATIONS = {
     for package, names in (("torch", "torch | pytorch"), ("accelerate", "accelerate"))
 }
 #: In a text for readers: programs that install packages, and their commands.
-_INSTALLER, _INSTALLS = re.compile(r"\b(?:pip3?|conda|mamba)\b", re.I), re.compile(r"\b(?:install|create)\b", re.I)
+_INSTALLER, _INSTALLS = lazy(r"\b(?:pip3?|conda|mamba)\b", re.I), lazy(r"\b(?:install|create)\b", re.I)
 #: A release that is quoted as code, is an item of a list, is a line of its own, or is a link without "or newer" after
 #: it.
-_NAMED = re.compile(
+_NAMED = lazy(
     r"(?<=`)(?:torch|pytorch)={1,2}\d[^\s`]*(?=`)"
     r"|(?:(?<=^[-*] )|^)(?:torch|pytorch)(?: ?={1,2} ?\d\S*| ?\d+(?:\.\d+)+)(?=[ ]{0,9}(?:<br ?/?>)?[ ]{0,9}$)"
     r"|(?<=\[)(?:torch|pytorch) ?\d+(?:\.\d+)+"
@@ -73,13 +72,13 @@ _NAMED = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 #: An image that is named after its torch, and a version that a Dockerfile names once.
-_IMAGE = re.compile(r"^FROM\s+(?:--\S+\s+)?pytorch/pytorch:(\d+(?:\.\d+)+)", re.MULTILINE | re.IGNORECASE)
-_VERSION = re.compile(r"^(?:ARG|ENV)\s+(\w+)[ =]\s*[\"']?(\d{1,9}(?:\.\d{1,9}){0,9})", re.MULTILINE | re.IGNORECASE)
-_BOUND = re.compile(r"(===?|=|~=|<=?|>=?|!=)[ \t]*(?:[\"'][ \t]*)?(?:([\^~])[ \t]*)?(\d+(?:\.\d+)*)(\.\*)?")
+_IMAGE = lazy(r"^FROM\s+(?:--\S+\s+)?pytorch/pytorch:(\d+(?:\.\d+)+)", re.MULTILINE | re.IGNORECASE)
+_VERSION = lazy(r"^(?:ARG|ENV)\s+(\w+)[ =]\s*[\"']?(\d{1,9}(?:\.\d{1,9}){0,9})", re.MULTILINE | re.IGNORECASE)
+_BOUND = lazy(r"(===?|=|~=|<=?|>=?|!=)[ \t]*(?:[\"'][ \t]*)?(?:([\^~])[ \t]*)?(\d+(?:\.\d+)*)(\.\*)?")
 #: Extras of another package, such as ``horovod[pytorch]``: they name no requirement.
-_EXTRAS = re.compile(r"(?<=\w)\[[\w\s.,-]*\]")
+_EXTRAS = lazy(r"(?<=\w)\[[\w\s.,-]*\]")
 #: A module that torch 2.0 removed, imported where no ``try`` is around.
-_REMOVED = re.compile(rb"^(?:from torch\._six import |import torch\._six\b|from torch import _six\b)", re.MULTILINE)
+_REMOVED = lazy(rb"^(?:from torch\._six import |import torch\._six\b|from torch import _six\b)", re.MULTILINE)
 #: Bytes of a file that are read, files of a folder, and folders above a file.
 _MAX_BYTES = 200_000
 _MAX_BYTES_OF_LOCK = 8_000_000
@@ -173,7 +172,7 @@ def _bound(path: str, operator: str, caret: str, number: str, star: str) -> Newe
 
 #: Releases of other packages that need a torch of their own: the name, its bound, and the first torch that is too new.
 #: torchvision and torchaudio require one release of torch; timm up to 0.3.2 imports what torch 1.9 has removed.
-_COMPANION = re.compile(
+_COMPANION = lazy(
     r"""
     (?: ^ | [\s"'\[,(] | :: ) (?P<name> torchvision | torchaudio | timm )
     [ \t]{0,60} ={1,3} [ \t]{0,60} 0 \. (?P<minor> \d+ ) (?: \. (?P<patch> \d+ ) )?

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .model import Unavailable
 from .redaction import mask
 from .variable_table import VariableTable
+
+if TYPE_CHECKING:
+    import socket
 
 #: Longest value of a variable that is kept, in characters. LD_LIBRARY_PATH with many modules has several thousand.
 LONGEST_VALUE = 16384
@@ -200,10 +202,14 @@ class World:
 
     def host_name(self) -> str:
         """Return ``gethostname()``, from which gloo and torchrun derive an address."""
+        import socket
+
         return socket.gethostname()
 
     def full_host_name(self) -> str:
         """Return ``socket.getfqdn()``, the name that c10d gives to other nodes. It may query a name server."""
+        import socket
+
         return socket.getfqdn()
 
     def resolve(self, name: str) -> tuple[str, ...]:
@@ -212,6 +218,8 @@ class World:
         It blocks as long as the resolver does, so readers that call it have a limit.
         It raises socket.gaierror if the name does not resolve.
         """
+        import socket
+
         # bytes avoid the codec for international names, whose import takes as long as a fast resolver
         query = name.encode() if name.isascii() else name
         found = socket.getaddrinfo(query, None, type=socket.SOCK_STREAM)
@@ -261,6 +269,8 @@ class World:
         :return: False if only IPv4 is free, because another process holds the IPv6 port
         :raises OSError: EADDRINUSE if the port is in use, EACCES if it is privileged
         """
+        import socket
+
         try:
             self._listen(socket.AF_INET6, "::", port)
         except OSError as error:
@@ -269,6 +279,8 @@ class World:
         return True
 
     def _listen(self, family: socket.AddressFamily, address: str, port: int) -> None:
+        import socket
+
         with socket.socket(family, socket.SOCK_STREAM) as listener:
             if self.platform != "win32":  # on Windows, it would take over a port that is in use
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -287,6 +299,8 @@ class World:
         :return: the first bytes of the server, b"" if it closed the connection, None if it sent nothing
         :raises OSError: TimeoutError if nothing answers, ConnectionRefusedError if no process listens
         """
+        import socket
+
         with socket.create_connection((address, port), timeout=timeout_s) as connection:
             if greeting_s <= 0:
                 return None

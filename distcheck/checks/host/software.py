@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import fact, probe
 from distcheck.core.world import NO_NVML, World
 from distcheck.launch.model import Launch
@@ -59,11 +60,11 @@ PACKAGES = frozenset(
 )
 NCCL_SONAME = "libnccl.so.2"
 #: What each release of NCCL writes of itself into its library (``NCCL version 2.27.5+cuda12.9``).
-NCCL_VERSION = re.compile(rb"NCCL version (\d+\.\d+\.\d+)(?:\+cuda(\d+\.\d+))?")
+NCCL_VERSION = lazy(rb"NCCL version (\d+\.\d+\.\d+)(?:\+cuda(\d+\.\d+))?")
 #: What ``torch.cuda.get_arch_list()`` splits, a constant of libtorch_python.so: ``sm_80 sm_90 compute_90``, for ROCm
 #: ``gfx90a gfx942`` (torch/csrc/cuda/Module.cpp, ``CUDA_ARCH_FLAGS``; read in the wheel of torch 2.9.1 for CUDA 12.8).
 _ARCHITECTURE = rb"(?:(?:sm|compute)_\d{2,3}[af]?|gfx[0-9a-f]{1,4}(?:-\d)*(?:-generic)?(?::[a-z]+[+-])*)"
-ARCHITECTURES = re.compile(_ARCHITECTURE + rb"(?: " + _ARCHITECTURE + rb")*(?=\0)")
+ARCHITECTURES = lazy(_ARCHITECTURE + rb"(?: " + _ARCHITECTURE + rb")*(?=\0)")
 #: The first torch whose store uses libuv by default; its Windows builds have none (pytorch/pytorch#139990).
 LIBUV_BY_DEFAULT = (2, 4)
 #: The last version whose init_process_group was reported to need libuv on Windows; 2.13 does not.
@@ -72,7 +73,7 @@ LIBUV_REQUESTED_ON_WINDOWS = (2, 7)
 #: 2.13; pytorch/pytorch#196855 is open).
 ELASTIC_LAUNCHERS = frozenset({"torchrun", "torch.distributed.launch", "accelerate"})
 #: Programs that start ranks, and whose folder shows their Python.
-LAUNCHER_PROGRAM = re.compile(r"(?:torchrun|accelerate|deepspeed|python(?:\d(?:\.\d+)?)?)(?:\.exe)?$")
+LAUNCHER_PROGRAM = lazy(r"(?:torchrun|accelerate|deepspeed|python(?:\d(?:\.\d+)?)?)(?:\.exe)?$")
 #: The plug-ins that a variable may name, and what NCCL puts before a bare name (NCCL 2.19 to 2.30, ``plugin_open.cc``).
 PLUGIN_VARIABLES = {"NCCL_NET_PLUGIN": "libnccl-net", "NCCL_TUNER_PLUGIN": "libnccl-tuner"}
 

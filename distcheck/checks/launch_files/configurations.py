@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 from distcheck.launch.model import HIGHEST_PORT, LOOPBACK_NAMES
 
@@ -35,7 +36,7 @@ _FIELDS: Mapping[str, tuple[str, str]] = {
     "gpu_ids": ("gpu_ids", "--gpu-ids"),
 }
 #: File names of one job contain a number, or the role of the machine.
-_INDEX = re.compile(r"[0-9]+|(?:^|(?<=[^a-z]))(?:main|master|head|leader|worker|slave|child|host)(?=$|[^a-z])")
+_INDEX = lazy(r"[0-9]+|(?:^|(?<=[^a-z]))(?:main|master|head|leader|worker|slave|child|host)(?=$|[^a-z])")
 
 
 # accelerate
@@ -559,13 +560,13 @@ def _batch_finding(batch: Scalar, message: str, fix: str) -> Finding:
 
 
 #: Options and keys for ranks that share one model, so that there are fewer batches than ranks.
-_SHARED = re.compile(
+_SHARED = lazy(
     r"(?i)(?:^|[-_.])(?:tensor|pipe|pipeline|model|sequence|context|expert|ulysses)[-_.]?(?:model[-_.]?)?(?:parallel|size|degree|stages?|tp|pp|sp)"
     r"|^-*(?:tp|pp|mp|sp|cp|ep|autotp)(?:[-_.]?(?:size|degree|world))?$|num[-_]stages"
 )
 
 #: Options by which a script may override the sizes of the configuration.
-_OVERRIDES = re.compile(r"(?i)^--.*(?:batch|accum)")
+_OVERRIDES = lazy(r"(?i)^--.*(?:batch|accum)")
 
 
 def _with_ranks(config: Configured, sites: Iterable[LaunchSite], launch_files: LaunchFiles) -> Iterator[Finding]:

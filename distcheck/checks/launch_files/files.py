@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 from importlib import import_module
 
+from distcheck.core.patterns import lazy
+
 from .fragments import Fragment
 from .model import LaunchFile, LookUp
 from .training_words import mentions_training
@@ -29,8 +31,8 @@ _NEVER_SHELL = frozenset({"py", "pyw", "ipynb", "yaml", "yml", "json", "md", "ma
 _MAKE_SUFFIXES = frozenset({"mk", "mak", "make"})
 #: ``Dockerfile.md`` describes one.
 _NO_DOCKERFILE = frozenset({"md", "markdown", "py", "sh", "rst", "txt", "json", "yaml", "yml", "dockerignore"})
-_DOCKERFILE = re.compile(r"(?:docker|container)file(?:[._-].*)?|.*[._-](?:docker|container)file", re.IGNORECASE)
-_MAKEFILE = re.compile(r"(?:gnu)?makefile(?:[._-].*)?", re.IGNORECASE)
+_DOCKERFILE = lazy(r"(?:docker|container)file(?:[._-].*)?|.*[._-](?:docker|container)file", re.IGNORECASE)
+_MAKEFILE = lazy(r"(?:gnu)?makefile(?:[._-].*)?", re.IGNORECASE)
 #: Kinds that are written in YAML.
 _YAML = frozenset({"workflow", "kubernetes", "job", "accelerate"})
 #: The module and function that read each kind, but shell; a module is imported when a file needs it.
@@ -45,10 +47,10 @@ _READERS = {
     "deepspeed": ("launcher_configs", "read_deepspeed"),
     "hostfile": ("launcher_configs", "read_hostfile"),
 }
-_SHEBANG = re.compile(r"\ufeff?#![ \t]*(?:[^\s]*/)?(?:env[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*)?(?:\S*/)?(\S+)")
+_SHEBANG = lazy(r"\ufeff?#![ \t]*(?:[^\s]*/)?(?:env[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*)?(?:\S*/)?(\S+)")
 _SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "ash", "rbash", "mksh"})
-_DIRECTIVE = re.compile(r"^#(?:SBATCH|PBS|BSUB|FLUX|COBALT)[ \t]", re.MULTILINE)
-_WORKFLOW_PATH = re.compile(r"(?:^|/)\.(?:github|gitea|forgejo)/workflows/[^/]+$")
+_DIRECTIVE = lazy(r"^#(?:SBATCH|PBS|BSUB|FLUX|COBALT)[ \t]", re.MULTILINE)
+_WORKFLOW_PATH = lazy(r"(?:^|/)\.(?:github|gitea|forgejo)/workflows/[^/]+$")
 _WORKFLOW = (
     re.compile(r"^jobs:", re.MULTILINE),
     re.compile(r"^[ \t]+(?:runs-on|uses):", re.MULTILINE),
@@ -64,7 +66,7 @@ _JOB = (
     re.compile(r"\b(?:torchrun|accelerate launch|deepspeed|composer|torch\.distributed\.(?:run|launch)|python3?)[ \t]"),
 )
 #: Keys of ``accelerate config`` (accelerate 1.x, ``commands/config/config_args.py``), and those of no other program.
-_ACCELERATE = re.compile(
+_ACCELERATE = lazy(
     r"^(compute_environment|distributed_type|num_machines|num_processes|machine_rank|main_process_ip|main_process_port"
     r"|main_training_function|downcast_bf16|mixed_precision|same_network|rdzv_backend|use_cpu|gpu_ids):",
     re.MULTILINE,
@@ -80,7 +82,7 @@ _ACCELERATE_ONLY = frozenset(
     }
 )
 #: Keys of DeepSpeed's configuration (deepspeed.ai/docs/config-json), and those of no other program.
-_DEEPSPEED = re.compile(
+_DEEPSPEED = lazy(
     r'"(train_batch_size|train_micro_batch_size_per_gpu|gradient_accumulation_steps|gradient_clipping|zero_optimization'
     r"|zero_allow_untested_optimizer|zero_force_ds_cpu_optimizer|steps_per_print|wall_clock_breakdown|bf16|fp16|optimizer"
     r"|scheduler|prescale_gradients|communication_data_type|activation_checkpointing|flops_profiler|comms_logger|aio"
@@ -92,10 +94,10 @@ _DEEPSPEED_ONLY = frozenset(
         "zero_force_ds_cpu_optimizer", "wall_clock_breakdown", "prescale_gradients", "comms_logger",
     }
 )  # fmt: skip
-_HOSTFILE = re.compile(r".*(?:host|machine)[_-]?file.*|.*\.hostfile", re.IGNORECASE)
+_HOSTFILE = lazy(r".*(?:host|machine)[_-]?file.*|.*\.hostfile", re.IGNORECASE)
 #: Files about hostfiles that are none.
 _NO_HOSTFILE = _NEVER_SHELL | {"sh", "bash", "rst", "c", "h", "cc", "cpp", "go", "rs", "j2", "tpl", "tmpl", "in"}
-_HOST_LINE = re.compile(r"[\w.\-\[\]]+(?:[ \t]*:[ \t]*[0-9]+)?(?:[ \t]+[a-z_-]+[ \t]*=[ \t]*[^\s=]+)*", re.IGNORECASE)
+_HOST_LINE = lazy(r"[\w.\-\[\]]+(?:[ \t]*:[ \t]*[0-9]+)?(?:[ \t]+[a-z_-]+[ \t]*=[ \t]*[^\s=]+)*", re.IGNORECASE)
 
 
 def kind_of(path: str, data: bytes, *, include_markdown: bool = False) -> str | None:

@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from distcheck.core.patterns import lazy
+
 from .fragments import Fragment, Span
 from .model import Scalar
 
 #: Limit of nesting; configurations have about five levels.
 MAX_DEPTH = 100
 
-_SPACE = re.compile(r"(?:[\s\ufeff]+|(?P<comment>#[^\n]*|//[^\n]*|/\*.*?\*/))", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"')
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<broken>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![\w.$+-])")
-_WORD = re.compile(r"(true|false|null|NaN|-?Infinity)(?![\w.$-])")
-_TEMPLATE = re.compile(r"(?:\{\{.*?\}\}|\$\{\{.*?\}\}|\$\{[^{}\n]*\}|\$[A-Za-z_]\w*|<[^<>\n]*>|[\w.+-])+", re.DOTALL)
+_SPACE = lazy(r"(?:[\s\ufeff]+|(?P<comment>#[^\n]*|//[^\n]*|/\*.*?\*/))", re.DOTALL)
+_STRING = lazy(r'"(?:[^"\\\n]|\\[^\n])*"')
+_NUMBER = lazy(r"-?(?:0|[1-9][0-9]*)(?P<broken>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![\w.$+-])")
+_WORD = lazy(r"(true|false|null|NaN|-?Infinity)(?![\w.$-])")
+_TEMPLATE = lazy(r"(?:\{\{.*?\}\}|\$\{\{.*?\}\}|\$\{[^{}\n]*\}|\$[A-Za-z_]\w*|<[^<>\n]*>|[\w.+-])+", re.DOTALL)
 _WORDS = {"true": True, "false": False, "null": None, "NaN": None}
 #: Limit of named values; a configuration has about fifty.
 _MAX_VALUES = 20_000

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from distcheck.core.patterns import lazy
+
 from .fragments import Fragment, FragmentBuilder, is_continued, line_spans, placeholder
 from .model import FileSetting, LaunchFile, LookUp
 from .plain_commands import FileContents, as_written, joined, with_lost
@@ -24,23 +26,23 @@ _MAX_VALUE_LENGTH = 10_000
 #: Limit of variables in a recipe's environment; real files export about ten.
 _MAX_EXPORTED = 1000
 
-_ASSIGNMENT = re.compile(
+_ASSIGNMENT = lazy(
     r"(?P<words>(?:(?:override|export|private|unexport)[ \t]+)*)(?P<name>[^\s:#=+?!$]+)[ \t]*"
     r"(?P<sign>:{0,3}=|\?=|\+=|!=)[ \t]*"
 )
-_EXPORT = re.compile(r"(un)?export(?:[ \t]+(?P<names>[^=]*))?$")
-_CONDITIONAL = re.compile(r"(ifeq|ifneq|ifdef|ifndef)\b(.*)|(else)\b(.*)|(endif)\b")
-_INCLUDE = re.compile(r"[-s]?include[ \t]+(.*)")
-_DEFINE = re.compile(r"(?:override[ \t]+|export[ \t]+)*define[ \t]+([^\s:#=+?!]+)")
-_ENDEF = re.compile(r"[ \t]*endef\b")
-_RULE = re.compile(r"(?P<targets>[^\t:=#][^:=#]*?)[ \t]*&?::?(?!=)(?P<behind>.*)", re.DOTALL)
-_PREFIX = re.compile(r"[@+\-\s]*")
-_SHELL_NAME = re.compile(r"[A-Za-z_]\w*")
+_EXPORT = lazy(r"(un)?export(?:[ \t]+(?P<names>[^=]*))?$")
+_CONDITIONAL = lazy(r"(ifeq|ifneq|ifdef|ifndef)\b(.*)|(else)\b(.*)|(endif)\b")
+_INCLUDE = lazy(r"[-s]?include[ \t]+(.*)")
+_DEFINE = lazy(r"(?:override[ \t]+|export[ \t]+)*define[ \t]+([^\s:#=+?!]+)")
+_ENDEF = lazy(r"[ \t]*endef\b")
+_RULE = lazy(r"(?P<targets>[^\t:=#][^:=#]*?)[ \t]*&?::?(?!=)(?P<behind>.*)", re.DOTALL)
+_PREFIX = lazy(r"[@+\-\s]*")
+_SHELL_NAME = lazy(r"[A-Za-z_]\w*")
 #: A value with the same meaning in the text of a command and in a shell variable.
-_PLAIN = re.compile(r"(?!\w+=)[A-Za-z0-9_@%+=:,./\- \t]*")
+_PLAIN = lazy(r"(?!\w+=)[A-Za-z0-9_@%+=:,./\- \t]*")
 #: Several words or references, without characters that are special in double quotes.
-_COMPOSED = re.compile(r"[^\"\\`\n]*[ $][^\"\\`\n]*")
-_POSIX_SHELL = re.compile(r"(?:\S*/)?(?:env[ \t]+)?(?:\S*/)?(?:ba|da|z|k|a)?sh\b.*")
+_COMPOSED = lazy(r"[^\"\\`\n]*[ $][^\"\\`\n]*")
+_POSIX_SHELL = lazy(r"(?:\S*/)?(?:env[ \t]+)?(?:\S*/)?(?:ba|da|z|k|a)?sh\b.*")
 
 
 class _Value(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Where
+from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import ACCELERATE_SINCE
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
@@ -38,24 +39,24 @@ from .ports import port_of
 #: torch's numbers with their minimum.
 _NUMBERS = (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0), ("LOCAL_WORLD_SIZE", 1))
 #: Words in place of a script in documents and usage lines.
-_PLACEHOLDER = re.compile(r"\.\.\.|…|<[^>]*>|\[[^\]]*\]|\.\.\.\s*$|(?:--[\w-]+=)?\?{2,}")
+_PLACEHOLDER = lazy(r"\.\.\.|…|<[^>]*>|\[[^\]]*\]|\.\.\.\s*$|(?:--[\w-]+=)?\?{2,}")
 #: Placeholders: ``YOUR_PORT``, ``<ip of node 0>``, ``xxx.xxx.xxx.xxx``, ``???``.
-_STANDS_FOR = re.compile(
+_STANDS_FOR = lazy(
     r"(?i)your|<[^>]*>?|^[x.:]+$|\?{2,}|\.\.\.|todo|change_?me|replace|fill_?(?:in|me)|_here\b|^my_|\{|__\w+__|@\w+@|%[a-z(]"
 )
 #: Rendezvous backends that torch registers (torch 2.15, ``elastic/rendezvous/registry.py``).
 _BACKENDS = ("static", "c10d", "etcd", "etcd-v2")
 _PORT_OPTIONS = frozenset({"master-port", "main-process-port"})
 #: A division by a variable that only the ranks have.
-_DIVIDES = re.compile(r"\$\(\([^()]*[/%]\s*\$?\{?((?:LOCAL_)?WORLD_SIZE)\b(?![:=]).{0,40}?\)\)")
-_READS_FILE = re.compile(r"\s*(?:source|\.)\s")
+_DIVIDES = lazy(r"\$\(\([^()]*[/%]\s*\$?\{?((?:LOCAL_)?WORLD_SIZE)\b(?![:=]).{0,40}?\)\)")
+_READS_FILE = lazy(r"\s*(?:source|\.)\s")
 #: Commands after which any variable may be set; those that activate an environment of Python set none of these.
-_MAY_SET = re.compile(
+_MAY_SET = lazy(
     r"(?:^|[;&|(]|\b(?:then|do|else)\b)\s*(?:(?:source|\.)\s+(?!\S*(?:bin/activate|conda\.sh|/activate)\b)|eval\b(?!.*\bconda\b)"
     r"|export\s+\$\()|\bset -a\b|\bdeclare -n\b"
 )
 #: A variable without a default.
-_PLAIN_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+_PLAIN_VARIABLE = lazy(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
 _ADDRESS_OPTIONS = ("--rdzv-endpoint", "--master-addr", "--master-port", "--main-process-ip", "--main-process-port")
 #: By whether it is a port: what a batch script sets the variable to.
 _VALUES = {
@@ -156,9 +157,7 @@ def _is_never_set(name: str, file: LaunchFile, site: LaunchSite, launch_files: L
     if name.startswith(("SLURM", "SBATCH", "PMI", "OMPI")) or setting(site, name) is not None:
         return False
     base = re.escape(file.path.replace("\\", "/").rpartition("/")[2])
-    sets = re.compile(
-        rf"(?<![\w$]){name}=|\bread\b.*\b{name}\b|\bfor\s+{name}\b|--export\S*\b{name}\b|\$\{{{name}:?[-=]"
-    )
+    sets = lazy(rf"(?<![\w$]){name}=|\bread\b.*\b{name}\b|\bfor\s+{name}\b|--export\S*\b{name}\b|\$\{{{name}:?[-=]")
     return not any(
         any(map(sets.search, other.lines))
         for other in launch_files.files

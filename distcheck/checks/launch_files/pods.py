@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, surplus_ranks
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 from distcheck.launch.command import nproc_on
 from distcheck.launch.endpoint import split_endpoint
@@ -43,15 +44,13 @@ _LAUNCHERS = NODE_LAUNCHERS - {"deepspeed"}
 _NPROC_OPTIONS = ("--nproc-per-node", "--num-processes", "--num-gpus")
 _ADDRESS_OPTIONS = (*ADDRESS_OPTIONS, "--rdzv-endpoint")
 #: A command that only waits or shows something. What is started in such a pod later is unknown.
-_IDLE = re.compile(r"\b(?:sleep|nvidia-smi|tail|dcgmi|nvcc|lspci|ibstat|vectorAdd|deviceQuery)\b")
-_WORKS = re.compile(
-    r"\.py\b|\.sh\b|python|torchrun|accelerate|deepspeed|mpirun|horovod|_perf\b|vllm|sglang|jupyter|serve"
-)
+_IDLE = lazy(r"\b(?:sleep|nvidia-smi|tail|dcgmi|nvcc|lspci|ibstat|vectorAdd|deviceQuery)\b")
+_WORKS = lazy(r"\.py\b|\.sh\b|python|torchrun|accelerate|deepspeed|mpirun|horovod|_perf\b|vllm|sglang|jupyter|serve")
 #: A test for GPUs before a launch already decides how many ranks there are.
-_TESTS_GPUS = re.compile(r"gpu|cuda|nvidia|nproc|device|debug", re.IGNORECASE)
+_TESTS_GPUS = lazy(r"gpu|cuda|nvidia|nproc|device|debug", re.IGNORECASE)
 #: Names of a machine's interfaces that a pod's own network (eth0, net1) does not have (systemd.net-naming-scheme(7);
 #: ib, bond and hsn by their drivers).
-_HOST_INTERFACE = re.compile(r"=?(?:en[ospxP]|ib[0-9psP]|ib$|bond|hsn|mlx|team|wl|eth[1-9]|rdma|roce|br-?ex)")
+_HOST_INTERFACE = lazy(r"=?(?:en[ospxP]|ib[0-9psP]|ib$|bond|hsn|mlx|team|wl|eth[1-9]|rdma|roce|br-?ex)")
 
 #: Side effects of a fix.
 _OTHER_WORLD_SIZE = "the number of ranks changes, and with it the batch of a step and what a checkpoint was made for"

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
@@ -40,30 +41,30 @@ from .context import (
 from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, LaunchSite
 
 #: Substitutions with a different result on each host or at each time.
-_DIFFERS = re.compile(
+_DIFFERS = lazy(
     r"\$\{?(RANDOM|SRANDOM|EPOCHSECONDS|EPOCHREALTIME|BASHPID|HOSTNAME|SLURM_PROCID|SLURM_NODEID|SLURMD_NODENAME"
     r"|SLURM_LOCALID)\b|\$\$|\b(uuidgen|uuid4?|date|hostname|mktemp|shuf|openssl\s+rand)\b|/dev/u?random|/random/uuid"
 )
 #: A date without a time is the same on all nodes of a job.
-_DAY_ALONE = re.compile(r"\bdate\b[^)`|]*%(?:Y|y|F|m|d|D|j|U|V)")
-_TIME_OF_DAY = re.compile(r"%(?:H|I|k|l|M|S|s|N|T|R|r|c|X)")
-_LOOPBACK = re.compile(r"127\.\d{1,3}\.\d{1,3}\.\d{1,3}")
+_DAY_ALONE = lazy(r"\bdate\b[^)`|]*%(?:Y|y|F|m|d|D|j|U|V)")
+_TIME_OF_DAY = lazy(r"%(?:H|I|k|l|M|S|s|N|T|R|r|c|X)")
+_LOOPBACK = lazy(r"127\.\d{1,3}\.\d{1,3}\.\d{1,3}")
 _NODE_LISTS = frozenset({"SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURM_STEP_NODELIST", "LSB_HOSTS", "LSB_MCPU_HOSTS"})
-_SCONTROL = re.compile(r"^(?:\$\(|`)\s*scontrol\s+show\s+hostnames?\b[^|;&]*[)`]$")
-_ALL_ADDRESSES = re.compile(r"^(?:\$\(|`)\s*hostname\s+(?:-I|--all-ip-addresses)\s*[)`]$")
+_SCONTROL = lazy(r"^(?:\$\(|`)\s*scontrol\s+show\s+hostnames?\b[^|;&]*[)`]$")
+_ALL_ADDRESSES = lazy(r"^(?:\$\(|`)\s*hostname\s+(?:-I|--all-ip-addresses)\s*[)`]$")
 #: The name or address of the host that expands it.
-_OWN_NAME = re.compile(
+_OWN_NAME = lazy(
     r"(?:\$\(|`)\s*hostname\b[^|;&]*(?:\|\s*(?:awk|cut|head|tr|xargs|sed)\b[^;&]*)?[)`]"
     r"|\$\{?(?:HOSTNAME|SLURMD_NODENAME)\}?"
 )
-_FALLS_BACK = re.compile(r"\|\|\s*(?:echo|printf)\s+['\"]?(localhost|127\.0\.0\.1|0\.0\.0\.0|::1)")
+_FALLS_BACK = lazy(r"\|\|\s*(?:echo|printf)\s+['\"]?(localhost|127\.0\.0\.1|0\.0\.0\.0|::1)")
 #: Limit of lines of one job that are compared.
 _MAX_TOGETHER = 64
 #: Words in a path, a name or a comment that mean several simulated nodes on one machine.
-_SIMULATED = re.compile(
+_SIMULATED = lazy(
     r"(?i)simulat|emulat|\bfake|\bmock|single[ _-]?(?:machine|host|box)|same (?:machine|host)|one machine"
 )
-_TEST_PATH = re.compile(r"(?:^|/)(?:tests?|testing|ci)(?:/|$)|(?:^|/)test_[^/]*$|_test\.[a-z]+$")
+_TEST_PATH = lazy(r"(?:^|/)(?:tests?|testing|ci)(?:/|$)|(?:^|/)test_[^/]*$|_test\.[a-z]+$")
 
 
 # DC419

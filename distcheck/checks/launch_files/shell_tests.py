@@ -6,24 +6,26 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from distcheck.core.patterns import lazy
+
 from .shell_words import Words
 
-HOSTS = re.compile(r"(?i)host|node|machine|server|\bip\b|_ip|ip_|addr|worker")
-RANKS = re.compile(r"(?i)rank|node|gpu|device|local|proc|worker|machine|^(?:i|j|k|n|r|g|id|idx|index)$")
+HOSTS = lazy(r"(?i)host|node|machine|server|\bip\b|_ip|ip_|addr|worker")
+RANKS = lazy(r"(?i)rank|node|gpu|device|local|proc|worker|machine|^(?:i|j|k|n|r|g|id|idx|index)$")
 #: Limit of nested tests.
 _MAX_TEST_DEPTH = 20
-_TESTS = re.compile(
+_TESTS = lazy(
     r"(?:!\s*)*(?:\[|test\b|\(\(|grep\b|egrep\b|command\s+-[vV]|which\b|type\b|hash\b|true\b|false\b|"
     r"nvidia-smi\b|pgrep\b|scontrol\s+show\b|diff\b|cmp\b|declare\s+-[fF])"
 )
 #: A remote command, and how many characters of it are searched for the host's name.
-_REMOTE = re.compile(r"\b(?:ssh|rsh|pdsh)(?=[\s\\])")
+_REMOTE = lazy(r"\b(?:ssh|rsh|pdsh)(?=[\s\\])")
 _MAX_HOST_DISTANCE = 300
 _OPTIONS = (
     r"(?:[\s\\]+-[\w-]+(?:[\s\\]+(?!-)[\"']?[^\s\"'|;]+[\"']?)?"
     r"|[\s\\]+[\"']?\$\{?\w*(?:OPT|ARG|FLAG)\w*(?:\[[@*]\])?\}?[\"']?){0,8}[\s\\]+"
 )
-_ASSIGNED = re.compile(r"\b(\w+)=")
+_ASSIGNED = lazy(r"\b(\w+)=")
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     "-eq": lambda a, b: a == b,
     "-ne": lambda a, b: a != b,

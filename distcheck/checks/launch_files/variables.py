@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from distcheck import rules
 from distcheck.core.configuration import Configuration
 from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
+from distcheck.core.patterns import lazy
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
 from distcheck.core.variable_table import VariableTable
@@ -38,17 +39,17 @@ _NO_GPUS = frozenset({"", "none", "cpu", "void", "null", "off", "nodevfiles"})
 #: More cards than any mask names; higher indices count as errors only if the nodes are known.
 _ANY_CARDS = 1024
 #: A file, folder or comment about debugging or measurements: its settings are deliberate.
-_DELIBERATE = re.compile(
+_DELIBERATE = lazy(
     r"(?i)(?<![a-z])(?:debug\w*|diag(?:nos\w*)?|tests?|testing|bench\w*|profil\w*|repro\w*|smoke|sanity|ablation)(?![a-z])"
     r"|nccl[-_]?tests|(?:all_?reduce|all_?gather|alltoall|broadcast|sendrecv|reduce_scatter)_perf"
 )
 #: Words of a comment that gives a reason for a setting.
-_REASON = re.compile(
+_REASON = lazy(
     r"(?i)\b(?:no|not|without|lacks?|broken|hangs?|bug|because|since|needed|need|requires?d?|workaround|fix(?:es)?|"
     r"ethernet|tcp|pcie|geforce|rtx|40[0-9]0|30[0-9]0|wsl|only|avoid\w*|unless|unsupported|cloud|ec2|gcp|azure)\b|n't\b"
 )
 #: Signs of a placeholder.
-_TO_FILL_IN = re.compile(r"(?i)[<>{}]|\byour|\bxxx+\b|placeholder|change_?me|\bTODO\b")
+_TO_FILL_IN = lazy(r"(?i)[<>{}]|\byour|\bxxx+\b|placeholder|change_?me|\bTODO\b")
 #: Limits of variables per launch line, and of assignments of one variable without a line. More come from generated
 #: files.
 _MAX_SETTINGS = 1000

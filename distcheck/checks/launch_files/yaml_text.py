@@ -12,6 +12,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from distcheck.core.patterns import lazy
+
 from .fragments import Fragment, Piece, Span, placeholder
 from .model import Scalar
 
@@ -23,30 +25,30 @@ MAX_PROBLEMS = 20
 # Private characters replace templates while YAML is parsed. They are legal in YAML, and as many as the template has, so
 # that no column changes. Two of them alternate, to separate adjacent templates.
 _MARKS = ("\ue000", "\ue001")
-_MARKED = re.compile("\ue000+|\ue001+")
-_OPENING = re.compile(r"\$?\{(\{)|(?<!\$)\{([%#])")
+_MARKED = lazy("\ue000+|\ue001+")
+_OPENING = lazy(r"\$?\{(\{)|(?<!\$)\{([%#])")
 #: Limit of characters in a template; those of charts have tens, and comments some hundred.
 _MAX_TEMPLATE_LENGTH = 5000
 #: as in YAML 1.1 and 1.2, without the characters for templates
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue002-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-_SEPARATOR = re.compile(r"^---(?=[ \t\r\n]|$)", re.MULTILINE)
-_BLOCK_HEADER = re.compile(r"(?:^|[:\-?]|[!&][^\s]+)[ \t]+([|>])[-+0-9]{0,2}[ \t]*(?:#.*)?$")
+_UNPRINTABLE = lazy("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue002-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_SEPARATOR = lazy(r"^---(?=[ \t\r\n]|$)", re.MULTILINE)
+_BLOCK_HEADER = lazy(r"(?:^|[:\-?]|[!&][^\s]+)[ \t]+([|>])[-+0-9]{0,2}[ \t]*(?:#.*)?$")
 #: within one line
-_TEMPLATE = re.compile(r"\$?\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}")
-_OPENS = re.compile(
+_TEMPLATE = lazy(r"\$?\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}")
+_OPENS = lazy(
     r"\{\{-?\s*(?:if|range|with|define|block)\b"
     r"|\{%[-+]?\s*(?:if|for|macro|block|call|filter|raw|autoescape|trans|with)\b"
 )
-_CLOSES = re.compile(r"\{\{-?\s*end\b|\{%[-+]?\s*end")
-_SETS_NOTHING = re.compile(
+_CLOSES = lazy(r"\{\{-?\s*end\b|\{%[-+]?\s*end")
+_SETS_NOTHING = lazy(
     r"\{\{-?\s*(?:if|else|end|range|with|define|block|/\*|\$[\w.]*\s*:?=)|\{%[-+]?\s*(?!include\b|import\b)|\{#"
 )
-_INDENTED_BY = re.compile(r"\bn?indent\s+([0-9]{1,3})\b")
-_ONE_VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[^{}]*\}|\([^()]*\))")
-_WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
-_OCTAL = re.compile(r"([-+]?)0o?([0-7_]+)")
-_HEXADECIMAL = re.compile(r"[-+]?0x[0-9a-fA-F_]+")
-_BROKEN = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
+_INDENTED_BY = lazy(r"\bn?indent\s+([0-9]{1,3})\b")
+_ONE_VARIABLE = lazy(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[^{}]*\}|\([^()]*\))")
+_WHOLE = lazy(r"[-+]?(?:0|[1-9][0-9_]*)")
+_OCTAL = lazy(r"([-+]?)0o?([0-7_]+)")
+_HEXADECIMAL = lazy(r"[-+]?0x[0-9a-fA-F_]+")
+_BROKEN = lazy(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 _TRUE = frozenset(text for word in ("true", "yes", "on") for text in (word, word.capitalize(), word.upper()))
 _FALSE = frozenset(text for word in ("false", "no", "off") for text in (word, word.capitalize(), word.upper()))
@@ -55,7 +57,7 @@ _ESCAPES = {
     " ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
 }  # fmt: skip
 #: Blanks, and a line end with the folded blanks after it.
-_FOLD = re.compile(r"[ \t]*(\r?\n\s*)?")
+_FOLD = lazy(r"[ \t]*(\r?\n\s*)?")
 _CODE_POINTS = {"x": 2, "u": 4, "U": 8}
 
 

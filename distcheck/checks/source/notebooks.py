@@ -8,22 +8,23 @@ the parser.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+from distcheck.core.patterns import lazy
 
 from .extract import parses
 
 #: Cell magics whose body is Python that runs in the notebook's own process.
 _PYTHON_CELLS = frozenset(("capture", "prun", "time", "timeit"))
-_CELL_MAGIC = re.compile(r"\s*%%(?P<name>[^\s]+)")
+_CELL_MAGIC = lazy(r"\s*%%(?P<name>[^\s]+)")
 #: A statement that IPython understands, and Python does not: ``%magic``, ``!shell``, ``?help``, ``help?``.
-_LINE_MAGIC = re.compile(
+_LINE_MAGIC = lazy(
     r"(?P<indent>\s*)(?:%{1,2} ?[\w.]|!{1,2}|\?{1,2})(?P<rest>.*)|(?P<help_indent>\s*)%?[\w.*]+\?{1,2}\s*$"
 )
 #: Magics that IPython's automagic runs without ``%``, as far as arguments may follow (IPython 9, ``%lsmagic``, and the
 #: aliases of a POSIX shell).
-_AUTOMAGIC = re.compile(
+_AUTOMAGIC = lazy(
     r"(?P<indent>\s*)(?:alias|autoreload|bookmark|cat|cd|code_wrap|colors|conda|config|cp|debug|edit?|env|gui|hist(?:ory)?"
     r"|l[dfklsx]|ldir|less|load(?:_ext|py)?|log(?:off|on|start|state|stop)|macro|mamba|man|matplotlib|micromamba|mkdir|more"
     r"|mv|notebook|pastebin|pdb|p(?:def|doc|file|info2?|search|source)|pip|popd|prun|pushd|pwd|pycat|pylab|recall"
@@ -33,13 +34,13 @@ _AUTOMAGIC = re.compile(
     r"[ \t]+(?!(?:[-+*/%&|^@<>!=]|//|\*\*|<<|>>)?=|[:,)\]}]|(?:and|or|if|in|is|not|else|for|as)\b).+"
 )
 #: The first line of a cell that hands all of it to another language (Databricks).
-_LANGUAGE_LINE = re.compile(r"\s*%(?:sh|bash|sql|md|scala|r|R|fs)\s*$")
+_LANGUAGE_LINE = lazy(r"\s*%(?:sh|bash|sql|md|scala|r|R|fs)\s*$")
 #: The prompts of Python and IPython, which a cell may have been pasted with.
-_PROMPT = re.compile(r"^\s*(?:>>>|\.{3,}|In \[\d+\]:|\.{2,}:)(?: |$)")
-_FIRST_PROMPT = re.compile(r"\s*(?:>>>|In \[\d+\]:)(?: |$)")
-_ASSIGNED_MAGIC = re.compile(r"(?P<target>\s*[\w.,\[\]'\"][\w.,\s\[\]'\"]*=)\s*(?:%[a-zA-Z]|!).*")
+_PROMPT = lazy(r"^\s*(?:>>>|\.{3,}|In \[\d+\]:|\.{2,}:)(?: |$)")
+_FIRST_PROMPT = lazy(r"\s*(?:>>>|In \[\d+\]:)(?: |$)")
+_ASSIGNED_MAGIC = lazy(r"(?P<target>\s*[\w.,\[\]'\"][\w.,\s\[\]'\"]*=)\s*(?:%[a-zA-Z]|!).*")
 #: What can open or close a bracket or a text, for the search for the starts of statements.
-_MARK = re.compile(r"'''|\"\"\"|[\"'#\[\](){}\\]")
+_MARK = lazy(r"'''|\"\"\"|[\"'#\[\](){}\\]")
 
 
 class NotebookSource(NamedTuple):

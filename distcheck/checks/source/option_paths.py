@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import NEEDS
 
 from . import vocabulary
@@ -50,12 +51,12 @@ _COPIES = vocabulary.word_set("config cfg conf hparams params settings")
 _CONFIGURATIONS = vocabulary.word_set("config cfg conf hparams params settings opt opts hps hp C CFG _C")
 _LOADERS = ("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "omegaconf.OmegaConf.load", "OmegaConf.load")
 #: Names of functions that return a configuration.
-_READS_A_FILE = re.compile(r"config|cfg|yaml", re.IGNORECASE)
+_READS_A_FILE = lazy(r"config|cfg|yaml", re.IGNORECASE)
 #: What makes options of the fields of a class.
 _PARSERS_OF_CLASSES = ("transformers.HfArgumentParser", "trl.TrlParser", "tyro.cli")
 _CONSTANTS = vocabulary.word_set("int str bool float none")
 #: What may give an option another value than the command line or its default.
-_OVERRIDES = re.compile(
+_OVERRIDES = lazy(
     r"set_defaults\(|\bsetattr\(|\.__dict__\b(?!\s*\))|\bvars\(\s*[\w.]+\s*\)(?:\.update|\[)|\bNamespace\(|fromfile_prefix"
     r"|default_config_files|[cC]onfig_?[aA]rg_?[pP]arse|jsonargparse|\bOmegaConf\b|\b[eE](?:asyD|d)ict\("
     r"|\b(?:args|opts?|options|FLAGS|params|hparams)\s*\.\s*(?:update|merge\w*)\(|\bparse_args\(\s*[^\s)]"

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .models import (
@@ -203,7 +204,7 @@ def _uses(program: Program, call: SourceCall, wrap: WrappedModel, depth: int = 0
 # DC752
 
 
-_OPTIMIZERS = re.compile(
+_OPTIMIZERS = lazy(
     r"^(torch\.optim\.(?!lr_scheduler)(\w+\.)*[A-Z]\w*|transformers\.(AdamW|Adafactor|optimization\.\w+)"
     r"|apex\.optimizers\.\w+|bitsandbytes\.optim\.\w+"
     r"|torch_optimizer\.[A-Z]\w*|deepspeed\.ops\.(adam|lamb)\.\w+)$"
@@ -274,9 +275,7 @@ def _built_again(program: Program, call: SourceCall, wrap: WrappedModel) -> bool
 # DC753
 
 
-_DISTINGUISHES = re.compile(
-    r"fsdp|shard|strategy|zero|hasattr|isinstance|callable|parallel|backend|dtensor", re.IGNORECASE
-)
+_DISTINGUISHES = lazy(r"fsdp|shard|strategy|zero|hasattr|isinstance|callable|parallel|backend|dtensor", re.IGNORECASE)
 
 
 @probe(rules.DC753)
@@ -337,7 +336,7 @@ _TO_CPU = frozenset({"cpu"})
 _TENSORS = frozenset({"data", "grad", "weight", "bias"})
 _TO_GPU = frozenset({"cuda", "xpu", "npu"})
 _CASTS = frozenset({"half", "bfloat16", "double"})
-_DTYPES = re.compile(r"(^|\.)(float16|bfloat16|half|double|float64)$")
+_DTYPES = lazy(r"(^|\.)(float16|bfloat16|half|double|float64)$")
 
 
 @probe(rules.DC756)

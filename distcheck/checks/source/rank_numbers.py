@@ -11,6 +11,7 @@ from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Where
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import vocabulary
@@ -47,7 +48,7 @@ _STARTERS = (
 )
 
 #: An address that each host has for itself.
-_LOOPBACK = re.compile(r"^(tcp://)?(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:|/|$)")
+_LOOPBACK = lazy(r"^(tcp://)?(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:|/|$)")
 
 # the local rank where the job's is needed
 
@@ -413,14 +414,14 @@ def _remainder(row: EventRow, term: int) -> Atom | None:
 
 
 #: Folders that belong to one host.
-_OF_A_HOST = re.compile(
+_OF_A_HOST = lazy(
     r"^/(tmp|dev/shm|scratch|local|raid|mnt/(local|nvme|ssd)|var/tmp|localscratch|lscratch)(/|$)", re.IGNORECASE
 )
 _HOST_VARIABLES = frozenset(
     ["TMPDIR", "TMP", "TEMP", "SLURM_TMPDIR", "LOCAL_SCRATCH", "LSCRATCH", "LOCALSCRATCH", "SLURM_NODEID", "JOB_TMPDIR"]
 )  # fmt: skip
 _HOST_CALLS = ("tempfile.", "socket.gethostname", "platform.node", "os.uname", "torch.hub.get_dir", "socket.getfqdn")
-_HOST_WORDS = re.compile(r"(^|_)(local|node|host|scratch|tmp|temp|cache|shm)(_|$|dir|path)", re.IGNORECASE)
+_HOST_WORDS = lazy(r"(^|_)(local|node|host|scratch|tmp|temp|cache|shm)(_|$|dir|path)", re.IGNORECASE)
 
 
 #: Where the path of a file stands among the arguments of what writes it.
@@ -616,7 +617,7 @@ _OF_TORCH = frozenset(
 )
 
 #: Names of functions that answer a question about ranks or groups, whatever their answer is made of.
-_ABOUT_GROUPS = re.compile(r"_?(?:is|has|in)_\w*(?:rank|main|master|primary|dist|parallel|group|initiali[sz]ed)", re.I)
+_ABOUT_GROUPS = lazy(r"_?(?:is|has|in)_\w*(?:rank|main|master|primary|dist|parallel|group|initiali[sz]ed)", re.I)
 
 
 @probe(rules.DC222)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import call_paths, vocabulary
@@ -22,16 +23,16 @@ OTHER_DIVISIONS = words(
     "torch.distributed.tensor.parallel torch.distributed.pipelining torch.distributed.pipeline megatron webdataset "
     "datasets.distributed torchdata nvidia.dali streaming"
 )
-RANK_WORDS = re.compile(
+RANK_WORDS = lazy(
     r"rank|world_?size|shard|replica|split_by|partition|process_index|num_processes|get_worker_info\(\)\.seed", re.I
 )
 #: How a data set is divided by rank.
-DIVIDED_BY_RANK = re.compile(
+DIVIDED_BY_RANK = lazy(
     r"%\s*(self\.)?(world_?size|num_replicas|n_?ranks)\b|\[\s*\S*rank(\(\))?\s*::|islice\([^)]*rank", re.I
 )
-_DIVIDES = re.compile(r"partition_dataset|split_(?:dataset_)?(?:by|between|across)|shard", re.I)
-_MADE_UP = re.compile(r"dummy|fake|synthetic|mock|toy|random", re.I)
-RANDOM_WORDS = re.compile(r"\b(randn?|randint|random|shuffle|choice|seed|generator|uniform|normal)\b|rand", re.I)
+_DIVIDES = lazy(r"partition_dataset|split_(?:dataset_)?(?:by|between|across)|shard", re.I)
+_MADE_UP = lazy(r"dummy|fake|synthetic|mock|toy|random", re.I)
+RANDOM_WORDS = lazy(r"\b(randn?|randint|random|shuffle|choice|seed|generator|uniform|normal)\b|rand", re.I)
 
 
 class _DataSet(NamedTuple):
@@ -106,7 +107,7 @@ def _is_all_seen(program: Program, ref: tuple[int, int], depth: int = 0) -> bool
 #: Bases from which a sampler learns nothing about other ranks.
 _PLAIN_BASES = ("torch.utils.data.Sampler", "torch.utils.data.sampler.Sampler", "typing.Generic", "object")
 #: A sampler that never ends counts steps, not epochs; one that seeds itself may draw for each rank.
-_ENDLESS = re.compile(r"while True|infinite|itertools|seed|generator|getenv|environ|dist\b|distributed", re.I)
+_ENDLESS = lazy(r"while True|infinite|itertools|seed|generator|getenv|environ|dist\b|distributed", re.I)
 
 
 def _judge_loader(program: Program, loader: SourceCall, loop: LoaderLoop) -> Finding | None:

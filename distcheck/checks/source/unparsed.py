@@ -11,46 +11,45 @@ import re
 from typing import NamedTuple
 
 from distcheck.core.model import Severity
+from distcheck.core.patterns import lazy
 
 from .extract import parses
 from .notebooks import python_lines
 
 #: What only code or commands of distributed training hold.
-_DISTRIBUTED = re.compile(
+_DISTRIBUTED = lazy(
     rb"torch\.distributed|torch import distributed|torchrun|DistributedDataParallel|DistributedSampler"
     rb"|init_process_group|FullyShardedDataParallel|\bfully_shard\b|\bLOCAL_RANK\b|\bWORLD_SIZE\b|\bMASTER_ADDR\b"
     rb"|\b(?:import|from)[ \t]+(?:deepspeed|accelerate|horovod)\b|\b(?:deepspeed|accelerate launch|horovodrun)[ \t]"
 )
 #: Marks in the path of a template: ``{{cookiecutter.name}}``, ``<%= name %>``, ``train.py.j2``, ``x_TEMPLATE.json``.
-_TEMPLATE_PATH = re.compile(
+_TEMPLATE_PATH = lazy(
     r"\{\{|\{%|<%|__\w+__/|\.(?:j2|jinja2?|tmpl|tpl|mako|erb|in)(?:\.|$)|(?:^|/)templates?/|cookiecutter"
     r"|(?:^|[/._-])(?:template|tmpl|tpl)(?:[._-]|$)",
     re.IGNORECASE,
 )
 #: A statement of a template language. Prompts of language models hold them in texts, hence the start of a line.
-_TEMPLATE_STATEMENT = re.compile(
-    r"^[ \t]*(?:\{%[-+~]?\s*\w.*%\}|<%[=!@\s].*%>|\{#-?\s.*#\}|\{\{-?\s*\w.*\}\})", re.MULTILINE
-)
+_TEMPLATE_STATEMENT = lazy(r"^[ \t]*(?:\{%[-+~]?\s*\w.*%\}|<%[=!@\s].*%>|\{#-?\s.*#\}|\{\{-?\s*\w.*\}\})", re.MULTILINE)
 #: Placeholders on the line where reading ended: ``{{ name }}``, ``@NAME@``; ``${name}`` and ``<your path>``.
-_PLACEHOLDER = re.compile(r"\{\{.*\}\}|\{%.*%\}|<%.*%>|(?<![\w)\]])@[A-Z][A-Z0-9_]*@")
-_NO_SHELL = re.compile(r"\$\{?\w+\}?|(?<![\w)\]])<[A-Za-z][\w ./-]*>")
-_QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
+_PLACEHOLDER = lazy(r"\{\{.*\}\}|\{%.*%\}|<%.*%>|(?<![\w)\]])@[A-Z][A-Z0-9_]*@")
+_NO_SHELL = lazy(r"\$\{?\w+\}?|(?<![\w)\]])<[A-Za-z][\w ./-]*>")
+_QUOTED = lazy(r"'[^'\n]*'|\"[^\"\n]*\"")
 _LFS = b"version https://git-lfs.github.com/spec/"
 #: The whole content of a link that was checked out as text: one path.
-_LINK = re.compile(rb"(?:\.{1,2}/)+[^\0\n]+|[\w.+-]+(?:/[\w.+-]+)*/?[\w+-]+\.(?:pyw?|ipynb|ya?ml|json|sh)")
+_LINK = lazy(rb"(?:\.{1,2}/)+[^\0\n]+|[\w.+-]+(?:/[\w.+-]+)*/?[\w+-]+\.(?:pyw?|ipynb|ya?ml|json|sh)")
 _MAX_LINK = 1024
 #: Characters of a line that the patterns below read: some need the square of the length.
 _LONGEST_LINE = 1000
 
 #: Forms of Python 2 on the line where reading ended.
-_PYTHON_2 = re.compile(
+_PYTHON_2 = lazy(
     r"""^\s*(?:.*[;:]\s*)?(?:print(?:\s+[^\s=(.,]|\s*>>|\s*$|\s+\()|exec\s+[^\s=(.,])"""
     r"""|\bexcept\s+[\w.]+\s*,\s*[a-z_]\w*\s*:|\bexcept\s*\([^()]*\)\s*,\s*\w+\s*:|^\s*raise\s+[\w.]+\s*,"""
     r"""|<>|`[^`]+`|\b(?:0[xX][0-9a-fA-F]+|[0-9]+)[lL]\b|(?<![\w.])0[0-9]+\b|\b[uU][rR]["']"""
     r"""|^\s*def\s+\w+\(.*\((?:\w+\s*,\s*)+\w*\).*\)\s*:|\blambda\s*\(""",
 )
 #: What only Python 3 has: a file with it has an error, and is no file of Python 2.
-_PYTHON_3 = re.compile(
+_PYTHON_3 = lazy(
     r"""\b[fF][rR]?["']|\basync\s+def\b|^[ \t]*nonlocal\b|\)[ \t]*->|\byield[ \t]+from\b|:="""
     r"""|\bprint\(.{0,300}\b(?:end|file|flush|sep)[ \t]*=|^[ \t]*\w+[ \t]*:[\w.\[\], \t]+=\s|\bsuper\(\)"""
     r"""|def[ \t]+\w+\([^)]{0,300}\w[ \t]*:\s{0,100}\w""",
@@ -64,7 +63,7 @@ _NEWER = (
     ((3, 12), re.compile(r"^\s*(?:(?:async\s+)?def|class)\s+\w+\[|^\s*type\s+\w+\s*(?:\[.*\])?\s*=[^=]")),
     ((3, 11), re.compile(r"^\s*except\s*\*|\*\w+\s*:\s*\*|\[\s*(?:[^\[\]]*,\s*)?\*\w+")),
 )
-_TEXT_WITH_VALUES = re.compile(r"""\b[rR]?[fF][rR]?('''|\"\"\"|'|")""")
+_TEXT_WITH_VALUES = lazy(r"""\b[rR]?[fF][rR]?('''|\"\"\"|'|")""")
 #: The first release in which an f-string may hold its own quotes, backslashes and comments (PEP 701).
 _PEP_701 = (3, 12)
 
