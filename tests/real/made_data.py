@@ -1,0 +1,107 @@
+"""Tiny synthetic data in the forms that training scripts read."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+_WORDS = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "bird",
+    "sees",
+    "likes",
+    "finds",
+    "big",
+    "small",
+    "red",
+    "old",
+    "house",
+    "tree",
+    "river",
+    "and",
+    "near",
+    "under",
+    "over",
+    "with",
+]
+
+
+def png(path: Path, size: tuple[int, int] = (32, 32), *, seed: int = 0, classes: int = 0) -> Path:
+    """Write an image of random colors, width by height; with ``classes``, a gray one of the numbers below it."""
+    width, height = size
+    generator = random.Random(f"{seed} {path.name}")
+    if classes:
+        rows = [bytes(generator.randrange(classes) for _ in range(width)) for _ in range(height)]
+    else:
+        rows = [generator.randbytes(3 * width) for _ in range(height)]
+    head = struct.pack(">IIBBBBB", width, height, 8, 0 if classes else 2, 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows), 1)), (b"IEND", b""))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, content) for name, content in chunks))
+    return path
+
+
+def _chunk(name: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+
+def image_folder(
+    folder: Path, *, classes: int = 2, images: int = 16, size: tuple[int, int] = (64, 64), names: Sequence[str] = ()
+) -> None:
+    """A folder of images for each class, as torchvision's ``ImageFolder`` reads it."""
+    for number in range(classes):
+        name = names[number] if names else f"class{number}"
+        for image in range(images):
+            png(folder / name / f"{name}_{image}.png", size, seed=number)
+
+
+def imagenet(folder: Path, *, classes: int = 2, images: int = 16, size: tuple[int, int] = (64, 64)) -> None:
+    """``train`` and ``val``, each an image folder."""
+    for part in ("train", "val"):
+        image_folder(folder / part, classes=classes, images=images, size=size)
+
+
+def mnist(folder: Path, *, images: int = 200) -> None:
+    """MNIST's four files as torchvision keeps them: ``MNIST/raw`` in ``folder``."""
+    generator = random.Random(0)
+    root = folder / "MNIST" / "raw"
+    root.mkdir(parents=True, exist_ok=True)
+    for part in ("train", "t10k"):
+        pixels = generator.randbytes(images * 784)
+        labels = bytes(number % 10 for number in range(images))
+        (root / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 2051, images, 28, 28) + pixels)
+        (root / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, images) + labels)
+
+
+def coco(folder: Path, *, images: int = 16, size: tuple[int, int] = (96, 96)) -> None:
+    """COCO 2017 with boxes and outlines: ``train2017``, ``val2017`` and ``annotations``."""
+    generator = random.Random(0)
+    categories = [{"id": number, "name": f"class{number}", "supercategory": "thing"} for number in (1, 2, 3)]
+    for part in ("train2017", "val2017"):
+        pictures, boxes = [], []
+        for image in range(1, images + 1):
+            path = png(folder / part / f"{image:012}.png", size, seed=image)
+            pictures.append({"id": image, "file_name": path.name, "width": size[0], "height": size[1]})
+            for _ in range(2):
+                x, y, width, height = (generator.randrange(8, 40) for _ in range(4))
+                outline = [x, y, x + width, y, x + width, y + height, x, y + height]
+                box = {"id": len(boxes) + 1, "image_id": image, "category_id": generator.randrange(1, 4), "iscrowd": 0}
+                boxes.append({**box, "bbox": [x, y, width, height], "area": width * height, "segmentation": [outline]})
+        path = folder / "annotations" / f"instances_{part}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"images": pictures, "annotations": boxes, "categories": categories}))
+
+
+def text(path: Path, *, lines: int = 400, words: int = 12) -> Path:
+    """Write lines of random words."""
+    generator = random.Random(0)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(" ".join(generator.choices(_WORDS, k=words)) + ".\n" for _ in range(lines)))
+    return path
