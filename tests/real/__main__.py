@@ -15,9 +15,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.real", description=__doc__, allow_abbrev=False)
     parser.add_argument("checkouts", type=Path, help="folder with a checkout OWNER+NAME of each repository")
     parser.add_argument("names", nargs="*", help="only recipes whose name holds one of these")
-    parser.add_argument(
-        "--python", default=sys.executable, help="the Python with torch and the packages of the recipes"
-    )
     parser.add_argument("--parts", default=",".join(PARTS), help="of: %(default)s")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for each run (default: %(default)g)")
     parser.add_argument("--keep", type=Path, help="folder for what each run prints and reports")
@@ -39,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not run.checkout_of(one.recipe, options.checkouts).is_dir():
             print(f"{one.name}: no checkout of {one.recipe.repository} at {one.recipe.commit}", file=sys.stderr)
             continue
-        result = run.run(one, options.checkouts, options.python, options.limit, parts, options.keep)
+        result = run.run(one, options.checkouts, options.limit, parts, options.keep)
         print(f"{one.name}: {'as stated' if not result.differences else 'differs'}", file=sys.stderr, flush=True)
         for line in result.differences:
             print(f"  {line}", file=sys.stderr, flush=True)

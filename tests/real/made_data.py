@@ -68,10 +68,10 @@ def imagenet(folder: Path, *, classes: int = 2, images: int = 16, size: tuple[in
         image_folder(folder / part, classes=classes, images=images, size=size)
 
 
-def mnist(folder: Path, *, images: int = 200) -> None:
-    """MNIST's four files as torchvision keeps them: ``MNIST/raw`` in ``folder``."""
+def mnist(folder: Path, *, images: int = 200, name: str = "MNIST") -> None:
+    """Its four files as torchvision keeps them: ``MNIST/raw`` in ``folder``; also ``FashionMNIST``."""
     generator = random.Random(0)
-    root = folder / "MNIST" / "raw"
+    root = folder / name / "raw"
     root.mkdir(parents=True, exist_ok=True)
     for part in ("train", "t10k"):
         pixels = generator.randbytes(images * 784)
@@ -105,3 +105,13 @@ def text(path: Path, *, lines: int = 400, words: int = 12) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(" ".join(generator.choices(_WORDS, k=words)) + ".\n" for _ in range(lines)))
     return path
+
+
+def weights(folder: Path, file: str, model: str) -> None:
+    """Random weights of a torchvision model, where ``torch.hub`` keeps downloads; ``folder`` is ``TORCH_HOME``."""
+    import torch
+    import torchvision
+
+    path = folder / "hub" / "checkpoints" / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(getattr(torchvision.models, model)().state_dict(), path)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tests.real import recipes
 
-#: Where ranks ended, if not in a line of the script: after enough steps, or with the script.
+#: Where ranks ended, if not in a line of the script: after enough steps or with the script; with the script.
 STEPS, FINISHED = "steps", "finished"
 
 
@@ -50,6 +50,8 @@ class Recipe(NamedTuple):
     #: packages that it needs besides torch
     install: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
+    #: where ``make_data`` writes, relative to ``folder``; empty: outside the checkout
+    data: str = ""
     #: nodes of the rehearsal: 2 of 2 ranks, or 1 of 4 for a script that only runs on one
     nodes: int = 2
     #: more options of ``distcheck rehearse``
@@ -60,7 +62,7 @@ class Recipe(NamedTuple):
     no_cpu: str = ""
     #: optimizer steps that the rehearsal reaches at least
     steps: int = 3
-    #: STEPS, FINISHED, or the line in which the script fails
+    #: STEPS, FINISHED, ``hung``, or the line in which the script fails
     ends: str = STEPS
     #: why the rehearsal does not get as far as GPUs would; empty: it does
     limit: str = ""

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -55,25 +56,24 @@ def checkout_of(recipe: Recipe, checkouts: Path) -> Path:
     return checkouts / recipe.repository.replace("/", "+")
 
 
-def run(
-    loaded: Loaded, checkouts: Path, python: str, limit_s: float, parts: tuple[str, ...], keep: Path | None = None
-) -> Result:
-    """Run the parts of a recipe: ``rehearse``, ``plain``, ``watch``.
+def run(loaded: Loaded, checkouts: Path, limit_s: float, parts: tuple[str, ...], keep: Path | None = None) -> Result:
+    """Run the parts of a recipe with this Python: ``rehearse``, ``plain``, ``watch``.
 
-    :param python: the interpreter that has torch, the packages of the recipe, and those of distcheck
     :param keep: a folder that gets what each run printed and reported
     """
     recipe = loaded.recipe
     outcomes: dict[str, Outcome] = {}
     with tempfile.TemporaryDirectory(prefix="real-") as name:
-        data = Path(name) / "data"
-        data.mkdir()
-        loaded.make_data(data)
         for part in parts:
             if part == "rehearse" or not recipe.no_cpu:
                 folder = Path(name) / part
-                shutil.copytree(checkout_of(recipe, checkouts), folder / "checkout", symlinks=True, ignore=_without_git)
-                outcomes[part] = _run(part, recipe, folder, data, python, limit_s)
+                copy = shutil.copytree(
+                    checkout_of(recipe, checkouts), folder / "checkout", symlinks=True, ignore=_without_git
+                )
+                data = copy / recipe.folder / recipe.data if recipe.data else folder / "data"
+                data.mkdir(parents=True, exist_ok=True)
+                loaded.make_data(data)
+                outcomes[part] = _run(part, recipe, folder, data, limit_s)
                 if keep is not None:
                     _keep(outcomes[part], keep / f"{loaded.name}.{part}")
     rehearsal, plain, watched = (outcomes.get(part) for part in ("rehearse", "plain", "watch"))
@@ -92,8 +92,8 @@ def _keep(outcome: Outcome, path: Path) -> None:
         path.with_suffix(path.suffix + ".json").write_text(json.dumps(outcome.report, indent=1))
 
 
-def command_of(part: str, recipe: Recipe, python: str) -> list[str]:
-    """The command of a part, with ``{data}`` where the recipe has it."""
+def command_of(part: str, recipe: Recipe) -> list[str]:
+    """The command of a part, ``{data}`` not yet replaced."""
     script = recipe.script.split()
     if part == "rehearse":
         options = ["--isolated", "--output-format=json", f"--output-file={_REPORT}", "--exit-zero", "-v"]
@@ -101,10 +101,10 @@ def command_of(part: str, recipe: Recipe, python: str) -> list[str]:
         shape = [f"--nnodes={recipe.nodes}", f"{each}={4 // recipe.nodes}"]
         words = [*recipe.launcher, *(script if recipe.launcher else [word for word in script if word != "-m"])]
         module = ["-m"] if script[0] == "-m" and not recipe.launcher else []
-        return [python, "-m", "distcheck", "rehearse", *options, *shape, *recipe.options, *module, "--", *words,
+        return [sys.executable, "-m", "distcheck", "rehearse", *options, *shape, *recipe.options, *module, "--", *words,
                 *recipe.arguments]  # fmt: skip
     arguments = recipe.arguments if recipe.cpu_arguments is None else recipe.cpu_arguments
-    launcher = [python]
+    launcher = [sys.executable]
     if recipe.launcher:
         module = "launch" if "torch.distributed.launch" in recipe.launcher else "run"
         # a static rendezvous: the host's own name has no address without a network
@@ -133,11 +133,11 @@ def _without_network() -> tuple[str, ...]:
     return ()
 
 
-def _run(part: str, recipe: Recipe, folder: Path, data: Path, python: str, limit_s: float) -> Outcome:
+def _run(part: str, recipe: Recipe, folder: Path, data: Path, limit_s: float) -> Outcome:
     work, home, temporary = folder / "checkout" / recipe.folder, folder / "home", folder / "tmp"
     for each in (home, temporary):
         each.mkdir()
-    command = [word.replace("{data}", str(data)) for word in command_of(part, recipe, python)]
+    command = [word.replace("{data}", str(data)) for word in command_of(part, recipe)]
     # a rehearsal closes the network itself
     closed = () if part == "rehearse" else _without_network()
     variables = {name: value.replace("{data}", str(data)) for name, value in recipe.variables}
@@ -216,7 +216,7 @@ def differences_of(
     found = []
     if rehearsal is not None:
         ends, steps, detail = ending_of(rehearsal)
-        if ends != recipe.ends or steps < recipe.steps:
+        if recipe.ends not in (ends, STEPS if ends == FINISHED else None) or steps < recipe.steps:
             found.append(f"rehearse: ended at {ends} after {steps} steps, not at {recipe.ends} after {recipe.steps}")
             found += [f"  {line}" for line in detail.splitlines()[-3:]]
         found += _judged("rehearse", rehearsal, [one for one in recipe.findings if not one.by_watch])

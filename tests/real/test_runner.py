@@ -46,9 +46,7 @@ def test_a_recipe_runs_in_a_copy_and_differences_are_shown(tmp_path: Path) -> No
     script.parent.mkdir()
     script.write_text(TRAIN)
     wrong = MADE_UP._replace(findings=(Judged("DC201", "train.py:7", True, "the rule that the runner misses"),))
-    result = run.run(
-        Loaded("made_up", wrong, make_words), tmp_path, sys.executable, 200, ("rehearse", "plain", "watch")
-    )
+    result = run.run(Loaded("made_up", wrong, make_words), tmp_path, 200, ("rehearse", "plain", "watch"))
     for outcome in (result.rehearsal, result.plain, result.watched):
         assert outcome is not None
         assert outcome.status == 0, outcome.printed
@@ -87,6 +85,7 @@ def test_what_differs_from_the_recipe() -> None:
     stated = MADE_UP._replace(ends="steps", steps=3)
     assert run.differences_of(stated, of([{}]), None, None) == ()
     assert run.differences_of(stated, of([{}], steps=2), None, None) != ()
+    assert run.differences_of(stated, of([{"how": "finished"}]), None, None) == ()
     assert run.differences_of(MADE_UP, of([{}]), None, None) != ()
     plain = run.Outcome(1, 1.0, "no GPU")
     assert run.differences_of(stated, None, plain, None) == ("plain: status 1: no GPU",)
@@ -95,16 +94,16 @@ def test_what_differs_from_the_recipe() -> None:
 
 
 def test_launch_lines() -> None:
-    rehearsal = run.command_of("rehearse", MADE_UP, "python")
+    rehearsal = run.command_of("rehearse", MADE_UP)
     assert rehearsal[rehearsal.index("--") :] == ["--", "torchrun", "train.py", "{data}/words"]
     assert "--nproc-per-node=2" in rehearsal
     spawns = MADE_UP._replace(launcher=())
-    rehearsal = run.command_of("rehearse", spawns, "python")
+    rehearsal = run.command_of("rehearse", spawns)
     assert rehearsal[rehearsal.index("--") :] == ["--", "train.py", "{data}/words"]
     assert "--gpus-per-node=2" in rehearsal
-    assert run.command_of("plain", spawns, "python") == ["python", "train.py", "{data}/words"]
-    watched = run.command_of("watch", MADE_UP._replace(cpu_arguments=("--cpu",)), "python")
-    assert watched[:3] == ["python", "-m", "torch.distributed.run"]
+    assert run.command_of("plain", spawns) == [sys.executable, "train.py", "{data}/words"]
+    watched = run.command_of("watch", MADE_UP._replace(cpu_arguments=("--cpu",)))
+    assert watched[:3] == [sys.executable, "-m", "torch.distributed.run"]
     assert watched[-2:] == ["train.py", "--cpu"]
     assert "distcheck.watch" in watched
 

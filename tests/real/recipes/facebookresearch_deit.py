@@ -1,0 +1,27 @@
+"""A vision transformer with AMP, Mixup and repeated augmentation."""
+
+from pathlib import Path
+
+from tests.real import made_data
+from tests.real.recipe import Recipe
+
+RECIPE = Recipe(
+    repository="facebookresearch/deit",
+    commit="7e160fe43f0252d17191b71cbb5826254114ea5b",
+    script="main.py",
+    kind="vision",
+    arguments=(
+        "--model=deit_tiny_patch16_224",
+        "--input-size=32",
+        "--batch-size=2",
+        "--epochs=1",
+        "--num_workers=1",
+        "--data-path={data}",
+    ),
+    install=("timm", "torchvision"),
+    no_cpu="it binds a GPU",
+)
+
+
+def make_data(folder: Path) -> None:
+    made_data.imagenet(folder, images=24)

@@ -1,0 +1,31 @@
+"""LeNet on MNIST, with a configuration file and options, started by torch.distributed.launch."""
+
+from pathlib import Path
+
+from tests.real import made_data
+from tests.real.recipe import Recipe
+
+RECIPE = Recipe(
+    repository="hysts/pytorch_image_classification",
+    commit="993089a3a08b1955914641fa6e88b5ecbbf638af",
+    script="train.py",
+    kind="vision",
+    launcher=("python", "-m", "torch.distributed.launch"),
+    arguments=(
+        "--config=configs/mnist/lenet.yaml",
+        "dataset.dataset_dir",
+        "{data}",
+        "train.distributed",
+        "True",
+        "scheduler.epochs",
+        "1",
+        "train.batch_size",
+        "32",
+    ),
+    install=("torchvision", "fvcore", "yacs", "termcolor", "tensorboard"),
+    no_cpu="it binds a GPU",
+)
+
+
+def make_data(folder: Path) -> None:
+    made_data.mnist(folder)
