@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
+from distcheck.runtime.coordination.root_cause import reports_lost_peer
 from tests.real.recipe import FINISHED, STEPS, Judged, Loaded, Recipe
 
 ROOT = Path(__file__).parent.parent.parent
@@ -201,6 +202,7 @@ def ending_of(rehearsal: Outcome) -> tuple[str, int, str]:
     if rehearsal.status is None or not subject:
         return ("no end in time" if rehearsal.status is None else "no report"), 0, rehearsal.printed[-400:]
     failed = [end for end in subject["ends"] if end["how"] in ("raised", "killed", "exited") or end["status"]]
+    failed.sort(key=lambda end: reports_lost_peer(end["detail"]))
     if failed:
         return failed[0]["place"] or failed[0]["how"], subject["steps"], failed[0]["detail"]
     if subject["ended"] != "ended":

@@ -34,6 +34,8 @@ open("words", "w").write(" ".join(words))
 dist.destroy_process_group()
 """
 
+LOST = "RuntimeError: Connection closed by peer [127.0.0.1]:62858."
+
 
 def make_words(folder: Path) -> None:
     (folder / "words").write_text("one two")
@@ -72,6 +74,15 @@ def of(ends: list[dict[str, object]], ended: str = "ended", steps: int = 3) -> r
         (of([{"how": "finished"}, {}]), ("steps", 3, "")),
         (of([{"how": "finished"}, {"how": "finished"}]), ("finished", 3, "")),
         (of([{}, {"how": "raised", "status": 1, "place": "a.py:3", "detail": "E: no"}]), ("a.py:3", 3, "E: no")),
+        (
+            of(
+                [
+                    {"how": "raised", "place": "a.py:9", "detail": LOST},
+                    {"how": "raised", "place": "a.py:3", "detail": "E"},
+                ]
+            ),
+            ("a.py:3", 3, "E"),
+        ),
         (of([{}, {}], ended="hung", steps=0), ("hung", 0, "")),
         (run.Outcome(None, 9.0, ""), ("no end in time", 0, "")),
         (run.Outcome(2, 9.0, "no such script"), ("no report", 0, "no such script")),

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.real import made_data
-from tests.real.recipe import Recipe
+from tests.real.recipe import Judged, Recipe
 
 RECIPE = Recipe(
     repository="B-Tulgat/Pytorch-DDP-HPC",
@@ -12,6 +12,16 @@ RECIPE = Recipe(
     kind="vision",
     install=("torchvision",),
     data="data",
+    ends="distributed_train.py:23",
+    steps=0,
+    findings=(
+        Judged(
+            "DC201",
+            "distributed_train.py:23",
+            True,
+            "rank 2 on the second node of 2 GPUs has no GPU 2, and the script stops there with GPUs as well",
+        ),
+    ),
 )
 
 

@@ -1,4 +1,4 @@
-"""LeNet on MNIST, with a configuration file and options, started by torch.distributed.launch."""
+"""A small ResNet on MNIST, with a configuration file and options, started by torch.distributed.launch."""
 
 from pathlib import Path
 
@@ -12,7 +12,15 @@ RECIPE = Recipe(
     kind="vision",
     launcher=("python", "-m", "torch.distributed.launch"),
     arguments=(
-        "--config=configs/mnist/lenet.yaml",
+        "--config=configs/cifar/resnet.yaml",
+        "dataset.name",
+        "MNIST",
+        "dataset.n_channels",
+        "1",
+        "dataset.image_size",
+        "28",
+        "model.resnet.depth",
+        "20",
         "dataset.dataset_dir",
         "{data}",
         "train.distributed",

@@ -11,4 +11,5 @@ RECIPE = Recipe(
     no_cpu="NCCL only",
     ends="finished",
     steps=0,
+    options=("--nproc-per-node=2", "--gpus-per-node=2"),
 )
