@@ -8,6 +8,6 @@ RECIPE = Recipe(
     script="demo.py",
     kind="toy",
     arguments=("--torchrun", "--dry_run"),
-    install=("wandb<0.18", "tqdm"),
+    install=("wandb<0.20", "tqdm"),
     no_cpu="it calls .cuda()",
 )

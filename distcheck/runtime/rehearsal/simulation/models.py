@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotApplicable, grouped
+from distcheck.core.model import Finding, Fix, NotApplicable, Unavailable, grouped
 from distcheck.core.registry import fact, probe
 from distcheck.runtime.coordination import copies
 from distcheck.runtime.coordination.copies import ModelStep, ParameterCopy, TrainedModels
@@ -52,8 +52,15 @@ def read_models(rehearsal: Rehearsal) -> TrainedModels:
 
 @probe(rules.DC763)
 def copies_stay_equal(models: TrainedModels) -> Iterator[Finding]:
-    """Report parameters that begin equal on ranks that train together, and drift apart."""
+    """Report parameters that begin equal on ranks that train together, and drift apart.
+
+    :raises Unavailable: several ranks train, and none of them communicates
+    """
     yield from copies.copies_stay_equal(models)
+    last = [step for of_model in models.steps.values() for step in of_model[max(of_model)]]
+    hooked = any(step.hooked_elsewhere for step in last)
+    if len(last) > len(models.steps) and not (models.any_wrapped or hooked or any(step.calls for step in last)):
+        raise Unavailable("the ranks make steps without a collective, and nothing shows that they train one model")
 
 
 @probe(rules.DC736)

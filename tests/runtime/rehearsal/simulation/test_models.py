@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from distcheck.core.checker import Checker
-from distcheck.core.model import Finding
+from distcheck.core.model import Finding, Report
 from distcheck.runtime.coordination.logged_events import LoggedEvent
 from distcheck.runtime.rehearsal.simulation.plan import End, Rehearsal, RehearsalPlan
 
@@ -48,10 +48,14 @@ def series(
     return rows
 
 
-def found(rows: list[LoggedEvent], how: str = "finished") -> list[Finding]:
-    rehearsal = Rehearsal(PLAN, tuple(End(rank, rank, how) for rank in (0, 1)), tuple(rows))
+def judged(rows: list[LoggedEvent], how: str = "finished", ranks: tuple[int, ...] = (0, 1)) -> Report:
+    rehearsal = Rehearsal(PLAN, tuple(End(rank, rank, how) for rank in ranks), tuple(rows))
     checker = Checker(modules=("distcheck.runtime.rehearsal.simulation.models",), plug_ins=False)
-    done = checker.plan(Rehearsal, command="rehearse", closed=True).run(rehearsal)
+    return checker.plan(Rehearsal, command="rehearse", closed=True).run(rehearsal)
+
+
+def found(rows: list[LoggedEvent], how: str = "finished") -> list[Finding]:
+    done = judged(rows, how)
     assert all(probe.status == "ran" for probe in done.probes), done.probes
     return list(done.findings)
 
@@ -69,6 +73,14 @@ def test_bad_dc763_only_the_parameter_differs() -> None:
 
 def test_bad_dc763_in_a_script_that_was_ended_early_if_gradients_are_reduced() -> None:
     assert [one.code for one in found(series(calls=lambda count: {"model": count}), "steps")] == ["DC763"]
+
+
+def test_ranks_that_never_communicate_are_not_checked() -> None:
+    alone = judged(series(calls=lambda count: {}))
+    assert (alone.findings, [item.what for item in alone.not_checked]) == ((), ["DC763"])
+    assert judged(series(calls=lambda count: {"few": 1})).not_checked == ()
+    assert judged(series(calls=lambda count: {}, wrapped=True)).not_checked == ()
+    assert judged([row for row in series(calls=lambda count: {}) if not row.rank], ranks=(0,)).not_checked == ()
 
 
 def test_bad_dc763_hooks_that_average_are_on_another_model() -> None:
