@@ -167,7 +167,9 @@ def _run(part: str, recipe: Recipe, folder: Path, data: Path, limit_s: float) ->
         printed.seek(0)
         text = printed.read()
     report = work / _REPORT
-    return Outcome(status, seconds, text, json.loads(report.read_text()) if report.exists() else {})
+    # places as the recipes have them, also outside the folder of the run
+    written = report.read_text().replace(f"{folder / 'checkout'}/", "") if report.exists() else "{}"
+    return Outcome(status, seconds, text, json.loads(written))
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -204,7 +206,8 @@ def ending_of(rehearsal: Outcome) -> tuple[str, int, str]:
     failed = [end for end in subject["ends"] if end["how"] in ("raised", "killed", "exited") or end["status"]]
     failed.sort(key=lambda end: reports_lost_peer(end["detail"]))
     if failed:
-        return failed[0]["place"] or failed[0]["how"], subject["steps"], failed[0]["detail"]
+        end = failed[0]
+        return end["place"] or f"{end['how']} with status {end['status']}", subject["steps"], end["detail"]
     if subject["ended"] != "ended":
         return subject["ended"], subject["steps"], ""
     every = {end["how"] for end in subject["ends"]}

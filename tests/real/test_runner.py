@@ -83,6 +83,7 @@ def of(ends: list[dict[str, object]], ended: str = "ended", steps: int = 3) -> r
             ),
             ("a.py:3", 3, "E"),
         ),
+        (of([{"how": "finished", "status": 2, "place": ""}]), ("finished with status 2", 3, "")),
         (of([{}, {}], ended="hung", steps=0), ("hung", 0, "")),
         (run.Outcome(None, 9.0, ""), ("no end in time", 0, "")),
         (run.Outcome(2, 9.0, "no such script"), ("no report", 0, "no such script")),

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.real import made_data
-from tests.real.recipe import Recipe
+from tests.real.recipe import Judged, Recipe
 
 RECIPE = Recipe(
     repository="serend1p1ty/core-pytorch-utils",
@@ -15,6 +15,16 @@ RECIPE = Recipe(
     variables=(("PYTHONPATH", ".."),),
     install=("torchvision", "tensorboard", "termcolor", "tabulate", "pyyaml"),
     no_cpu="it binds a GPU",
+    ends="cpu/trainer.py:109",
+    steps=0,
+    findings=(
+        Judged(
+            "DC206",
+            "cpu/distributed.py:213",
+            True,
+            "a barrier comes before the line that binds each rank to its GPU, and torch 2.13 runs it on GPU 0 of each node",
+        ),
+    ),
 )
 
 

@@ -143,10 +143,11 @@ def _choice(devices: Taken, part: GroupDevice) -> Bound | None:
 
 
 def _is_unbound(devices: Taken, shared: _Shared) -> bool:
-    """Whether no rank had chosen a GPU until then."""
+    """Whether no rank had chosen a GPU until then. The rank whose GPU it is may have chosen it after its barrier."""
+    barriers = [part for part in shared.parts if part.operation == "barrier"]
     return all(
         part.current and not any(one.rank == part.rank and one.binds and one.at_s <= part.at_s for one in devices.bound)
-        for part in shared.parts
+        for part in barriers or shared.parts
     )
 
 

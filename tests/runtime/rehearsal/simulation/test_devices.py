@@ -152,6 +152,21 @@ def test_bad_dc206_a_barrier_before_the_device_is_chosen() -> None:
     assert (found.code, found.severity) == ("DC206", Severity.WARNING)
 
 
+def test_bad_dc206_a_barrier_before_each_rank_binds_its_own_gpu() -> None:
+    """Rank 0 then uses its own GPU, on which the barrier of rank 1 was."""
+    barrier = {"operation": "barrier", "guessed": True}
+    rows = [part(0, 0, **barrier), part(1, 0, **barrier), bind(0, 0, at_s=3.0), bind(1, 1, at_s=3.0)]
+    rows += [part(rank, rank, 15, 4.0, operation="DistributedDataParallel") for rank in (0, 1)]
+    (found,) = judged(ONE_NODE, made(0), made(1), *rows)
+    assert (found.code, found.severity, found.where.ranks) == ("DC206", Severity.WARNING, "0-1")
+
+
+def test_bad_dc303_a_barrier_after_all_ranks_bind_gpu_0() -> None:
+    barrier = {"operation": "barrier", "guessed": True, "at_s": 3.0}
+    (found,) = judged(ONE_NODE, bind(0, 0), bind(1, 0), part(0, 0, at_s=3.0), part(1, 0, **barrier))
+    assert found.code == "DC303"
+
+
 def test_bad_dc206_a_barrier_and_then_a_model_on_all_nodes() -> None:
     barrier = {"operation": "barrier", "guessed": True}
     rows = [made(rank) for rank in range(4)] + [part(rank, 0, **barrier) for rank in range(4)]
