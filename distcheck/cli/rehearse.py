@@ -196,16 +196,19 @@ def _with_modules(path: str) -> dict[str, bytes]:
     for name in todo:
         with suppress(OSError), open(name, "rb") as file:
             texts[name] = file.read()
-        for dotted in _imported(texts.get(name, b"")):
-            stem = os.path.join(os.path.dirname(path), *dotted.split("."))
+        for stem in _imported(texts.get(name, b""), name, os.path.dirname(path)):
             for candidate in (f"{stem}.py", os.path.join(stem, "__init__.py")):
                 if candidate not in todo and len(todo) < _MOST_FILES and os.path.isfile(candidate):
                     todo.append(candidate)
     return texts
 
 
-def _imported(text: bytes) -> set[str]:
-    """The modules that a source imports by their full names."""
+def _imported(text: bytes, path: str, folder: str) -> set[str]:
+    """Where the modules that a source imports may be: their paths without an ending.
+
+    :param path: of the source, for relative imports
+    :param folder: of the script, for all others
+    """
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
@@ -213,9 +216,13 @@ def _imported(text: bytes) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.update((node.module, *(f"{node.module}.{alias.name}" for alias in node.names)))
+            found.update(os.path.join(folder, *alias.name.split(".")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = folder
+            if node.level:
+                base = os.path.join(os.path.dirname(path), *[os.pardir] * (node.level - 1))
+            module = os.path.normpath(os.path.join(base, *(node.module or "").split(".")))
+            found.update((module, *(os.path.join(module, alias.name) for alias in node.names)))
     return found
 
 

@@ -187,6 +187,23 @@ def test_a_module_of_the_script_may_start_them(tmp_path: Path, monkeypatch: pyte
     assert starts_ranks(str(tmp_path / "other.py"))
 
 
+def test_a_package_of_the_script_may_import_what_starts_them_from_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "package" / "inner").mkdir(parents=True)
+    (tmp_path / "package" / "__init__.py").write_text("from .inner import launch\n")
+    (tmp_path / "package" / "inner" / "__init__.py").write_text("from ..launching import launch\n")
+    launching = "import torch.multiprocessing as mp\ndef launch(work):\n    mp.spawn(work, nprocs=2)\n"
+    (tmp_path / "package" / "launching.py").write_text(launching)
+    # of no package: what the relative import would name in the folder of the script
+    (tmp_path / "launching.py").write_text("def launch(work): work()\n")
+    (tmp_path / "other.py").write_text("import package\npackage.launch(print)\n")
+    assert starts_ranks("other.py")
+    (tmp_path / "package" / "launching.py").write_text("from . import nothing\n")
+    assert not starts_ranks("other.py")
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -27,7 +27,7 @@ def make_data(folder: Path) -> None:
         (folder / f"{part}.txt").write_text(pairs)
     settings = {
         "model_type": "bisenetv1", "n_cats": 4, "num_aux_heads": 2, "lr_start": 1e-2, "weight_decay": 5e-4,
-        "warmup_iters": 2, "max_iter": 4, "dataset": "CustomerDataset", "im_root": str(folder),
+        "warmup_iters": 2, "max_iter": 8, "dataset": "CustomerDataset", "im_root": str(folder),
         "train_im_anns": str(folder / "train.txt"), "val_im_anns": str(folder / "val.txt"), "scales": [0.75, 2.0],
         "cropsize": [64, 64], "eval_crop": [64, 64], "eval_scales": [1.0], "ims_per_gpu": 2, "eval_ims_per_gpu": 1,
         "use_fp16": True, "use_sync_bn": False, "respth": "./res",

@@ -30,7 +30,7 @@ RECIPE = Recipe(
         "train.batch_size",
         "32",
     ),
-    install=("torchvision", "fvcore", "yacs", "termcolor", "tensorboard"),
+    install=("torchvision", "fvcore", "thop", "yacs", "termcolor", "tensorboard"),
     no_cpu="it binds a GPU",
 )
 
