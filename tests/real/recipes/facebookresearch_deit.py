@@ -18,7 +18,7 @@ RECIPE = Recipe(
         "--num_workers=1",
         "--data-path={data}",
     ),
-    install=("timm==0.5.4", "torchvision"),
+    install=("timm==0.4.12", "torchvision"),
     no_cpu="it binds a GPU",
 )
 

@@ -13,6 +13,8 @@ RECIPE = Recipe(
     arguments=("--data_path={data}", "--dump_path={data}/dump", "--batch_size=2", "--workers=1", "--epochs=1"),
     install=("torchvision", "scipy", "pandas"),
     no_cpu="it binds a GPU",
+    ends="src/utils.py:194",
+    steps=1,
 )
 
 

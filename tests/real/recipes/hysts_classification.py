@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.real import made_data
-from tests.real.recipe import Recipe
+from tests.real.recipe import Judged, Recipe
 
 RECIPE = Recipe(
     repository="hysts/pytorch_image_classification",
@@ -32,6 +32,16 @@ RECIPE = Recipe(
     ),
     install=("torchvision", "fvcore", "thop", "yacs", "termcolor", "tensorboard"),
     no_cpu="it binds a GPU",
+    ends="finished with status 2",
+    steps=0,
+    findings=(
+        Judged(
+            "DC207",
+            "",
+            True,
+            "torch.distributed.launch passes --local-rank from torch 2.0 on, and the script only knows --local_rank",
+        ),
+    ),
 )
 
 

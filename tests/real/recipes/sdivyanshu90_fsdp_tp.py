@@ -7,7 +7,7 @@ RECIPE = Recipe(
     commit="fb4f29a858749029de3d6d3e842f5394d34a67f6",
     script="train.py",
     kind="language",
-    arguments=("--config=config/test_tiny.yaml", "--tp-size=2", "--max-steps=4", "--backend=nccl"),
-    cpu_arguments=("--config=config/test_tiny.yaml", "--tp-size=2", "--max-steps=4", "--backend=gloo"),
+    arguments=("--config=config/test_tiny.yaml", "--tp-size=2", "--max-steps=8", "--backend=nccl"),
+    cpu_arguments=("--config=config/test_tiny.yaml", "--tp-size=2", "--max-steps=8", "--backend=gloo"),
     install=("pyyaml",),
 )

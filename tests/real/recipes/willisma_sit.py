@@ -20,7 +20,7 @@ RECIPE = Recipe(
     ),
     variables=(("ENTITY", "none"), ("PROJECT", "none")),
     data="stabilityai/sd-vae-ft-ema",
-    install=("diffusers", "torchdiffeq", "torchvision", "wandb"),
+    install=("diffusers", "timm>=0.9", "torchdiffeq", "torchvision", "wandb<0.20"),
     no_cpu="it binds a GPU",
 )
 
