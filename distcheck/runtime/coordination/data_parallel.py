@@ -191,6 +191,13 @@ def _tensor_parallel(parallel: Parallel, *args: Any) -> None:
         parallel.note("samples.twins", sorted(rank for _, rank in _numbered(mesh.mesh.tolist(), ())), "tensor parallel")
 
 
+def _exchanged(parallel: Parallel, *args: Any) -> None:
+    """Ranks that send each other parts share out the work of one batch: tables of a recommender, experts, sequences."""
+    distributed = sys.modules["torch.distributed"]
+    group = next((one for one in args if isinstance(one, distributed.ProcessGroup)), None)
+    parallel.note("samples.twins", _ranks_of(group), "all_to_all")
+
+
 def _join_begins(parallel: Parallel, *_: Any) -> None:
     parallel.joined += 1
 
@@ -209,7 +216,9 @@ def _call_after(name: str, then: Callable[..., None], module: Any) -> None:
                 then(_parallel, *args, *kwargs.values())
         return result
 
-    wrap(module, name, around)
+    # packages export functions of their modules
+    package = sys.modules.get(module.__name__.rpartition(".")[0])
+    wrap(module if "." in name else (module, package), name, around)
 
 
 #: Module, function, and what is called after it.
@@ -224,6 +233,8 @@ _AFTER: tuple[tuple[str, str, Callable[..., None]], ...] = (
     (f"{_OLD_FSDP}._fsdp_param_group", "FSDPParamGroup.__init__", _fully_shard),
     (f"{_OLD_FSDP}._fsdp_param_group", "FSDPParamGroup.post_backward", _reduced),
     ("torch.distributed.tensor.parallel.api", "parallelize_module", _tensor_parallel),
+    ("torch.distributed.distributed_c10d", "all_to_all", _exchanged),
+    ("torch.distributed.distributed_c10d", "all_to_all_single", _exchanged),
     ("torch.distributed.algorithms.join", "Join.__enter__", _join_begins),
     ("torch.distributed.algorithms.join", "Join.__exit__", _join_ends),
 )

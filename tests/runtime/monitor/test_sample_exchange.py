@@ -245,7 +245,19 @@ def groups_that_split_the_model(torch: Any, rank: int) -> None:
     _train(torch, _loader(torch, sampler=_divided(torch, num_replicas=2, rank=rank // 2)), _ddp(torch))
 
 
+def tables_shared_out(torch: Any, rank: int) -> None:
+    """A recommender: each rank looks up its table for all samples, sends the others theirs, and trains on its share."""
+    import torch.distributed as dist
+
+    model, table, mine = _ddp(torch), torch.nn.Embedding(5, 2), BATCH // 2
+    for _, y in _loader(torch):
+        features = torch.empty(BATCH, 2)
+        dist.all_to_all_single(features, table(y).detach())
+        model(features[rank * mine : (rank + 1) * mine]).sum().backward()
+
+
 GOOD = [
+    (tables_shared_out, 2),
     (distributed_sampler, 2), (evaluation_on_all_ranks, 2), (no_wrapper, 2),
     (a_model_of_its_own_beside_the_wrapped_one, 2), (tensor_parallel, 2), (averaged_metric, 2),
     (groups_that_split_the_model, 4),
