@@ -115,3 +115,25 @@ def weights(folder: Path, file: str, model: str) -> None:
     path = folder / "hub" / "checkpoints" / file
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.save(getattr(torchvision.models, model)().state_dict(), path)
+
+
+def tiny_gpt2(folder: Path) -> None:
+    """A GPT-2 of two small layers with random weights and a tokenizer of bytes, as transformers saves them."""
+    import transformers
+
+    folder.mkdir(parents=True)
+    symbols = [chr(code) for code in (*range(33, 127), *range(161, 173), *range(174, 256), *range(256, 324))]
+    tokens = {symbol: number for number, symbol in enumerate([*symbols, "<|endoftext|>"])}
+    (folder / "vocab.json").write_text(json.dumps(tokens))
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    transformers.GPT2Tokenizer(str(folder / "vocab.json"), str(folder / "merges.txt")).save_pretrained(folder)
+    shape = transformers.GPT2Config(vocab_size=len(tokens), n_positions=256, n_embd=32, n_layer=2, n_head=2)
+    transformers.GPT2LMHeadModel(shape).save_pretrained(folder)
+
+
+def stand_in(folder: Path, name: str, *classes: str) -> None:
+    """A package with empty classes, for one that a script imports and does not use: ``openai.openai_object``."""
+    for part in (folder.joinpath(*name.split(".")[: depth + 1]) for depth in range(name.count(".") + 1)):
+        part.mkdir(parents=True, exist_ok=True)
+        (part / "__init__.py").touch()
+    (part / "__init__.py").write_text("".join(f"class {one}: pass\n" for one in classes))
