@@ -26,7 +26,7 @@ from . import output
 _SECTIONS = {
     "The job that is simulated": ("nnodes", "nproc_per_node", "gpus_per_node", "launcher", "module"),
     "When it ends": ("steps", "seconds", "epoch_steps", "hang_timeout"),
-    "How it runs": ("in_place", "network", "real_gpus"),
+    "How it runs": ("reference", "reference_args", "in_place", "network", "real_gpus"),
     "Options": (),
 }
 
@@ -39,6 +39,7 @@ Examples:
   distcheck rehearse --epoch-steps 2 --steps 0 -- train.py      short epochs, to the end of the script
   distcheck rehearse --launcher script -- train.py              it calls mp.spawn itself
   distcheck rehearse -m -- package.train
+  distcheck rehearse --reference --reference-args "--batch-size 32" -- train.py --batch-size 8
 
 \b
 Nothing of yours is harmed: what the script writes goes into a folder of the rehearsal (--in-place: where it belongs),
@@ -91,6 +92,16 @@ wrongly; 0 otherwise. Each option can be given as a variable: DISTCHECK_REHEARSE
 @shared.hang_timeout_option(
     "rehearse", 5.0, "Seconds without progress, while ranks wait, after which it is reported as a hang."
 )
+@click.option(
+    "--reference", is_flag=True,
+    help="Run the script once more as one rank, and compare the first step: gradients, parameters, learning rates. "
+    "Only if one rank gets the samples of all, and the forward pass draws no random numbers.",
+)  # fmt: skip
+@click.option(
+    "--reference-args", default="", metavar="ARGS",
+    help="Arguments of the script for that one rank, after its own, such as a batch that holds those of all ranks: "
+    "'--batch-size 64'.",
+)  # fmt: skip
 @click.option("--in-place", is_flag=True, help="Let the script write where it belongs.")
 @click.option("--network", is_flag=True, help="Let the script connect to other machines.")
 @click.option("--real-gpus", is_flag=True, help="Use this machine's GPUs and NCCL in place of simulated ones.")
@@ -117,6 +128,7 @@ def command(**given: Any) -> int:
 
 def _rehearse(given: dict[str, Any], world: World, configuration: Configuration, selection: Selection) -> int:
     from distcheck.reporters.progress import Progress
+    from distcheck.runtime.rehearsal.simulation import reference
     from distcheck.runtime.rehearsal.simulation.launcher import Signalled, perform
 
     from .rehearse_report import report_of
@@ -126,11 +138,14 @@ def _rehearse(given: dict[str, Any], world: World, configuration: Configuration,
     quiet = given["quiet"]
     try:
         with Progress(sys.stderr) as line:
-            result = perform(
-                parsed.plan, dict(os.environ), sys.executable, assigned=parsed.assignments,
+            perform_plan = partial(
+                perform, base=dict(os.environ), python=sys.executable, assigned=parsed.assignments,
                 progress=(lambda _: None) if quiet or given["verbose"] else lambda text: line.show("rehearse", text),
                 printed=output.say if given["verbose"] and not quiet else None,
             )  # fmt: skip
+            result = perform_plan(parsed.plan)
+            if parsed.plan.reference:
+                result = result._replace(rehearsal=reference.added(result.rehearsal, perform_plan, result.elapsed_s))
     except Signalled as signalled:
         return 128 + signalled.number
     report = report_of(parsed, result, selection, configuration)
@@ -158,7 +173,7 @@ def parsed_command_of(given: dict[str, Any], world: World) -> Any:
         given["nnodes"], given["nproc_per_node"], given["gpus_per_node"],
         None if given["launcher"] == "auto" else given["launcher"], given["module"], given["steps"],
         given["seconds"] or None, given["epoch_steps"], given["hang_timeout"], given["in_place"], given["real_gpus"],
-        given["network"],
+        given["network"], given["reference"], given["reference_args"],
     )  # fmt: skip
     try:
         return read(

@@ -6,6 +6,7 @@ Only names of files are read. :mod:`distcheck.launch.command` parses the line. O
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
@@ -40,6 +41,8 @@ class RehearseOptions(NamedTuple):
     in_place: bool = False
     real_gpus: bool = False
     network: bool = False
+    reference: bool = False
+    reference_args: str = ""
 
 
 class ParsedCommand(NamedTuple):
@@ -104,8 +107,21 @@ def read(
         most_steps=MOST_STEPS if options.steps is None else 0,
         gpus_per_task=command.gpus_per_task if launcher == "slurm" else None,
         local_rank_argument=command.local_rank_argument or "",
+        reference=options.reference,
+        reference_arguments=_reference_arguments(options, nnodes * nproc),
     )  # fmt: skip
     return ParsedCommand(plan, dict(command.assignments), tuple(left_out))
+
+
+def _reference_arguments(options: RehearseOptions, ranks: int) -> tuple[str, ...]:
+    if options.reference_args and not options.reference:
+        raise CannotRehearse("--reference-args is for --reference; add that option")
+    if options.reference and ranks < 2:
+        raise CannotRehearse("--reference compares several ranks with one; set --nproc-per-node to 2 or more")
+    try:
+        return tuple(shlex.split(options.reference_args))
+    except ValueError as error:
+        raise CannotRehearse(f"--reference-args {options.reference_args!r}: {error}") from None
 
 
 def _direct(words: Sequence[str], module: bool) -> LaunchCommand | None:

@@ -51,6 +51,9 @@ class RehearsalPlan(NamedTuple):
     local_rank_argument: str = ""
     #: more steps than ``steps``, if they are fast: short epochs and scripts come to their end
     most_steps: int = 0
+    #: the first step is compared with that of one rank, which gets these arguments in addition
+    reference: bool = False
+    reference_arguments: tuple[str, ...] = ()
 
     @property
     def world_size(self) -> int:
@@ -98,6 +101,8 @@ class Rehearsal(NamedTuple):
     rows: tuple[LoggedEvent, ...] = ()
     #: what could not be simulated or observed, and why
     missed: tuple[str, ...] = ()
+    #: the same script as one rank
+    reference: Rehearsal | None = None
 
     def of(self, kind: str) -> Iterator[LoggedEvent]:
         """Return the rows of one kind, or (with a dot at its end) of one topic."""
@@ -127,4 +132,5 @@ def read_plan(private: str) -> tuple[RehearsalPlan, float]:
     with open(os.path.join(private, _FILE), encoding="utf-8") as file:
         plain = json.load(file)
     plan = RehearsalPlan(**plain["plan"])
-    return plan._replace(arguments=tuple(plan.arguments)), plain["begun"]
+    arguments, of_reference = tuple(plan.arguments), tuple(plan.reference_arguments)
+    return plan._replace(arguments=arguments, reference_arguments=of_reference), plain["begun"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import sqrt
 from typing import Any, NamedTuple
 
 from distcheck import rules
@@ -11,14 +10,12 @@ from distcheck.core.model import Finding, Fix, NotApplicable, grouped
 from distcheck.core.registry import fact, probe
 
 from .plan import Rehearsal, where
+from .vectors import Vector, apart, factor_of, scaled, summed
 
 #: Steps that have to show the same.
 _STEPS = 2
 #: Relative errors: of numbers that agree, and of vectors that have other directions.
 _EQUAL, _ANOTHER = 2e-3, 5e-2
-
-#: Sums over the elements of a tensor, with signs.
-Vector = tuple[float, ...]
 
 
 class GradientStep(NamedTuple):
@@ -77,13 +74,13 @@ def gradients_are_averaged_once(reductions: Reductions) -> Iterator[Finding]:
     once: set[str] = set()
     for steps in reductions.steps:
         first = steps[0]
-        if not all(step.fresh for step in steps) or any(_apart(step.final, first.final) > _EQUAL for step in steps):
+        if not all(step.fresh for step in steps) or any(apart(step.final, first.final) > _EQUAL for step in steps):
             continue
-        mean = _scaled(_added(_sum(step) for step in steps), 1 / len(steps))
-        factor, error = _factor(first.final, mean)
+        mean = scaled(summed(_sum(step) for step in steps), 1 / len(steps))
+        factor, error = factor_of(first.final, mean)
         reducing = [entry for entry in first.entries if _is_call(entry)]
         if error > _ANOTHER and len(reducing) > 1 and _all_in(steps, "sum"):
-            if _factor(first.final, _summed_again(steps))[1] < _EQUAL:
+            if factor_of(first.final, _summed_again(steps))[1] < _EQUAL:
                 again.setdefault(reducing[-1][1], []).append(steps)
         elif error < _EQUAL and not first.scaled and abs(factor * len(steps) - 1) < _EQUAL:
             twice.setdefault(first.place, []).append(steps)
@@ -136,7 +133,7 @@ def _all_in(steps: Sequence[GradientStep], reduction: str) -> bool:
 
 def _sum(step: GradientStep) -> Vector:
     """Return what the backward passes of a step added on one rank."""
-    return _added(entry for entry in step.entries if not _is_call(entry))
+    return summed(entry for entry in step.entries if not _is_call(entry))
 
 
 def _summed_again(steps: Sequence[GradientStep]) -> Vector:
@@ -144,33 +141,7 @@ def _summed_again(steps: Sequence[GradientStep]) -> Vector:
     held = [(0.0,) * len(step.final) for step in steps]
     for entries in zip(*(step.entries for step in steps), strict=False):
         if _is_call(entries[0]):
-            held = [_added(held)] * len(held)
+            held = [summed(held)] * len(held)
         else:
-            held = [_added(pair) for pair in zip(held, entries, strict=True)]
+            held = [summed(pair) for pair in zip(held, entries, strict=True)]
     return held[0]
-
-
-def _added(vectors: Any) -> Vector:
-    return tuple(map(sum, zip(*vectors, strict=True)))
-
-
-def _scaled(vector: Vector, factor: float) -> Vector:
-    return tuple(factor * one for one in vector)
-
-
-def _norm(vector: Vector) -> float:
-    return sqrt(sum(one * one for one in vector))
-
-
-def _apart(one: Vector, other: Vector) -> float:
-    """Return the relative difference of two vectors."""
-    return _norm(tuple(a - b for a, b in zip(one, other, strict=True))) / (_norm(one) or 1.0)
-
-
-def _factor(final: Vector, other: Vector) -> tuple[float, float]:
-    """Return the factor between two vectors, and the relative error of the product."""
-    square = sum(one * one for one in other)
-    if not square or not _norm(final):
-        return 1.0, 0.0
-    factor = sum(a * b for a, b in zip(final, other, strict=True)) / square
-    return factor, _apart(final, _scaled(other, factor))

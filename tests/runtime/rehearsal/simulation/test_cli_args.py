@@ -129,3 +129,26 @@ def test_what_can_not_be_rehearsed_is_said_in_one_line(line: str, said: str, fol
         typed(line, folder)
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_one_rank_to_compare_with_gets_arguments_of_its_own(folder: Path) -> None:
+    options = RehearseOptions(reference=True, reference_args="--batch-size 64 --name 'a b'")
+    plan = typed("train.py --batch-size 8", folder, options).plan
+    assert plan.reference
+    assert (plan.arguments, plan.reference_arguments) == (
+        ("--batch-size", "8"),
+        ("--batch-size", "64", "--name", "a b"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (RehearseOptions(reference_args="--batch-size 64"), "is for --reference"),
+        (RehearseOptions(reference=True, reference_args="'"), "No closing quotation"),
+        (RehearseOptions(nnodes=1, nproc_per_node=1, reference=True), "set --nproc-per-node to 2 or more"),
+    ],
+)
+def test_a_reference_that_cannot_be_made(options: RehearseOptions, text: str, folder: Path) -> None:
+    with pytest.raises(CannotRehearse, match=text):
+        typed("train.py", folder, options)

@@ -22,4 +22,5 @@ HOOKS = (
     "pickling",
     "buffers",
     "messages",
+    "reference",
 )
