@@ -66,7 +66,9 @@ def report_of(
     news = [item for item in diagnosed if not {item.code, (item.where.path, item.where.line)} & known]
     found = [*_without_consequences(report.findings, news, result), *news]
     linted = _lint(parsed, found, configuration)
-    found, others = _apply_comments([*found, *_missing_results(linted, result)], linted)
+    found, others = _apply_comments(
+        [*found, *_missing_results(linted, result), *_explained(linted, result, found)], linted
+    )
     failed = _failed(result, explained=any(item.severity is Severity.ERROR for item in found))
     missed = [NotChecked(what, why) for what, why in parsed.left_out]
     return report._replace(
@@ -234,6 +236,35 @@ def _missing_results(linted: LintResult | None, result: RehearsalResult) -> Iter
             continue
         for finding in linted.report.findings:
             if finding.code == "DC710" and finding.where.path == path and _uses(path, line, finding.where.line or 0):
+                yield finding._replace(
+                    message=f"{finding.message}; {failure.text}",
+                    where=finding.where._replace(ranks=rank_ranges(failure.ranks)),
+                    evidence={**finding.evidence, "raised": failure.text},
+                )
+
+
+#: Rules about a test that is always true: ranks raise in the branch after it.
+_OF_TESTS = frozenset({"DC222"})
+
+
+def _explained(linted: LintResult | None, result: RehearsalResult, found: Sequence[Finding]) -> Iterator[Finding]:
+    """Return lint's findings about the statement that raised, or the test around it, if nothing else explains it."""
+    known = {(one.where.path, one.where.line) for one in found} | {(None, None)}
+    for failure in outcome.failures(result.rehearsal.ends):
+        path, line = split_place(failure.ends[0].place)
+        if linted is None or path is None or line is None or (path, line) in known:
+            continue
+        first, last = _statement(path, line)
+        for finding in linted.report.findings:
+            at = finding.where.line or 0
+            proven = finding.severity is Severity.ERROR and first <= at <= last
+            guards = finding.code in _OF_TESTS and any(
+                isinstance(node, ast.If)
+                and node.lineno == at
+                and node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)
+                for node in _statements(path)
+            )
+            if finding.where.path == path and finding.code != "DC710" and (proven or guards):
                 yield finding._replace(
                     message=f"{finding.message}; {failure.text}",
                     where=finding.where._replace(ranks=rank_ranges(failure.ranks)),

@@ -9,13 +9,15 @@ from typing import NamedTuple
 
 #: Names in scripts, Accelerate, Lightning and Transformers.
 _RANK = re.compile(r"rank|master|is_main|main_process|process_index|global_zero|world_process_zero", re.IGNORECASE)
+_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 class CodeBlock(NamedTuple):
     """Lines of a script that run together, or not at all."""
 
-    #: ``loop``; ``branch``: an arm of an ``if``, a ``match``, an ``except``; ``function``: a function or class
+    #: ``loop``; ``branch``: an arm of an ``if``, a ``match``, an ``except``, or what follows an ``if`` on the rank that
+    #: leaves the function or loop; ``function``: a function or class
     kind: str
     first: int
     last: int
@@ -32,7 +34,7 @@ def blocks_in(source: bytes) -> tuple[CodeBlock, ...]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return ()
-    found = [item for node in ast.walk(tree) for item in _made_by(node)]
+    found = [item for node in ast.walk(tree) for made in (_made_by(node), _behind_exits(node)) for item in made]
     return tuple(sorted(found, key=lambda block: (block.first, -block.last)))
 
 
@@ -60,6 +62,18 @@ def _made_by(node: ast.AST) -> Iterator[CodeBlock]:
         yield CodeBlock("branch", node.body[0].lineno, _last(node.body))
     elif isinstance(node, (ast.BoolOp, ast.IfExp)):
         yield CodeBlock("branch", node.lineno, node.end_lineno or node.lineno, _names_a_rank(node))
+
+
+def _behind_exits(node: ast.AST) -> Iterator[CodeBlock]:
+    """Yield what follows an ``if`` on the rank whose arm returns, raises, or goes on with the loop."""
+    for name in ("body", "orelse"):
+        body = getattr(node, name, None)
+        if not isinstance(body, list):
+            continue
+        for index, statement in enumerate(body[:-1]):
+            leaves = isinstance(statement, ast.If) and isinstance(statement.body[-1], _EXITS)
+            if leaves and not statement.orelse and _names_a_rank(statement.test):
+                yield CodeBlock("branch", body[index + 1].lineno, _last(body), by_rank=True)
 
 
 def _orelse(node: ast.AST) -> list[ast.stmt]:

@@ -142,6 +142,37 @@ def test_a_failure_that_a_rule_explains_is_a_finding_at_its_line(folder: Path) -
     assert report.subject["failed"] == ""
 
 
+GUARDED = """\
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def is_main():
+    return dist.get_rank() == 0
+
+
+def worker(rank):
+    dist.init_process_group("gloo")
+    if is_main:
+        open("lock", "x")
+    other = open("other", "x")
+
+
+mp.spawn(worker, nprocs=2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "code"), [(16, "DC745"), (12, "DC222"), (13, None)], ids=["the statement", "the test around it", "neither"]
+)
+def test_what_lint_reads_where_a_rank_raised_explains_it(line: int, code: str | None, folder: Path) -> None:
+    (folder / "train.py").write_text(GUARDED)
+    ends = (End(0, 10, "raised", 1, detail="OSError: no", place=f"train.py:{line}"), End(1, 11, "finished"))
+    found = [one for one in reported(result(*ends)).findings if "raised OSError" in one.message]
+    assert [one.code for one in found] == ([] if code is None else [code])
+    assert all(one.where.ranks == "0" for one in found)
+
+
 def test_the_outputs_of_ranks_that_end_well_mean_nothing(folder: Path) -> None:
     report = reported(result(outputs={0: ("", RAISED), 1: ("", RAISED)}))
     assert not report.at_least(Severity.WARNING)

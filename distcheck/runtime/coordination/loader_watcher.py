@@ -135,7 +135,20 @@ class Watcher:
         self.subsets.put(subset, (_places(maker), made_by, seeded))
 
     def sampler_made(self, sampler: Any, caller: FrameType) -> None:
-        self.samplers.put(sampler, _places(caller, sampler)[:1])
+        places = _places(caller, sampler)[:1]
+        self.samplers.put(sampler, places)
+        layers, base = layers_of(attribute(sampler, "dataset"))
+        if layers:
+            total = length_of(base)
+            self.event_log.note(
+                "samples.divided",
+                place=places[0] if places else ("", ""),
+                print=print_of(base),
+                base_length=total,
+                layers=[self._layer(subset, indices, total) for subset, indices in layers],
+                replicas=attribute(sampler, "num_replicas"),
+                part=attribute(sampler, "rank"),
+            )
 
     def loader_made(self, loader: Any, caller: FrameType | None) -> None:
         """A loader, by the script, or by a framework from one of the script's."""

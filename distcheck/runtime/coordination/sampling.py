@@ -162,6 +162,21 @@ class Split(NamedTuple):
     stated: bool = False
 
 
+class DividedSplit(NamedTuple):
+    """A part of a data set that a sampler of one rank divides among ranks."""
+
+    rank: int
+    #: line of the sampler, and how many were made there before
+    key: Key
+    place: str
+    print: str | None
+    base_length: int | None
+    layers: tuple[SubsetLayer, ...]
+    #: parts, and which is this rank's
+    replicas: int | None
+    part: int | None
+
+
 class Samples(NamedTuple):
     """The samples of all ranks."""
 
@@ -169,6 +184,7 @@ class Samples(NamedTuple):
     #: in the order of time
     passes: tuple[Pass, ...] = ()
     splits: tuple[Split, ...] = ()
+    divided: tuple[DividedSplit, ...] = ()
     #: ranks that train one model, each from a part of the data
     groups: tuple[tuple[int, ...], ...] = ()
     #: ranks that get the same data on purpose; all ranks if unknown
@@ -208,7 +224,10 @@ def samples_of(rows: Iterable[LoggedEvent], world_size: int) -> Samples:
     if any(one.unsplit for one in passes):
         twins.append(frozenset(range(world_size)))
     groups = sorted(group for group in wrapped if len(group) > 1)
-    return Samples(tuple(loaders.values()), passes, tuple(_splits(mine)), tuple(groups), tuple(dict.fromkeys(twins)))
+    return Samples(
+        tuple(loaders.values()), passes, tuple(_splits(mine)), tuple(_divided(mine)), tuple(groups),
+        tuple(dict.fromkeys(twins)),
+    )  # fmt: skip
 
 
 def _of(rows: Iterable[LoggedEvent], kind: str) -> list[LoggedEvent]:
@@ -296,6 +315,15 @@ def _pass(row: LoggedEvent, loader: LoaderUse, number: int, later: list[LoggedEv
 def _batch(data: Mapping[str, Any]) -> Batch:
     leaves = tuple(tuple(leaf) if isinstance(leaf, list) else leaf for leaf in data["leaves"])
     return Batch(None if data["ids"] is None else tuple(data["ids"]), leaves, data["count"])
+
+
+def _divided(rows: Iterable[LoggedEvent]) -> Iterator[DividedSplit]:
+    made: dict[tuple[int, str], int] = {}
+    for row in _of(rows, "samples.divided"):
+        if row.rank is not None:
+            count = made[row.rank, row.place] = made.get((row.rank, row.place), -1) + 1
+            layers = tuple(_layer(layer) for layer in row.data["layers"])
+            yield row.fill(DividedSplit, key=((row.place,), count), layers=layers)
 
 
 def _splits(rows: Iterable[LoggedEvent]) -> Iterator[Split]:

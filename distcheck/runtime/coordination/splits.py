@@ -14,7 +14,7 @@ from distcheck.core.model import Finding, Fix, Severity, grouped
 from distcheck.core.registry import probe
 
 from .locations import where_of
-from .sampling import SHOWN, LoaderUse, Samples, SubsetLayer, few
+from .sampling import SHOWN, DividedSplit, LoaderUse, Samples, SubsetLayer, few
 
 
 @probe(rules.DC733)
@@ -109,22 +109,45 @@ def _differing_splits(samples: Samples) -> Iterator[Finding]:
                 continue
             if len({layer.digest for layer in layers}) > 1 and _from_one_whole(those):
                 reported.add(place)
-                other = next(number for number, layer in enumerate(layers) if layer.digest != layers[0].digest)
-                yield rules.DC733.found(
-                    f"the random split differs between ranks: {few(layers[0].first)} first on rank {those[0].rank}, "
-                    f"{few(layers[other].first)} on rank {those[other].rank}",
-                    where=where_of(place, [one.rank for one in those]),
-                    evidence={f"rank {those[number].rank}": list(layers[number].first) for number in (0, other)},
-                    fix=_one_split(layers[0]),
-                )
+                yield _split_finding([one.rank for one in those], layers, place)
+    yield from _splits_of_samplers(samples, reported)
     yield from _scikit_splits(samples)
 
 
-def _random_layer(loader: LoaderUse) -> SubsetLayer | None:
+def _split_finding(ranks: Sequence[int], layers: Sequence[SubsetLayer], place: str) -> Finding:
+    other = next(number for number, layer in enumerate(layers) if layer.digest != layers[0].digest)
+    return rules.DC733.found(
+        f"the random split differs between ranks: {few(layers[0].first)} first on rank {ranks[0]}, "
+        f"{few(layers[other].first)} on rank {ranks[other]}",
+        where=where_of(place, ranks),
+        evidence={f"rank {ranks[number]}": list(layers[number].first) for number in (0, other)},
+        fix=_one_split(layers[0]),
+    )
+
+
+def _splits_of_samplers(samples: Samples, reported: set[str]) -> Iterator[Finding]:
+    """Splits whose part a DistributedSampler divides among ranks that hold other parts."""
+    for of_line in grouped(samples.divided, lambda one: one.key).values():
+        those = sorted(of_line, key=lambda one: one.rank)
+        layers = [layer for one in those if (layer := _random_layer(one)) is not None]
+        if len(layers) < len(those) or layers[0].seeded or layers[0].place in reported:
+            continue
+        # each rank takes its own part of one whole
+        parts = {one.part for one in those}
+        if len(those) < 2 or len({one.replicas for one in those}) > 1 or None in parts or len(parts) < len(those):
+            continue
+        if len({(one.print, one.base_length, len(one.layers)) for one in those}) > 1 or not _from_one_whole(those):
+            continue
+        if len({layer.digest for layer in layers}) > 1:
+            reported.add(layers[0].place)
+            yield _split_finding([one.rank for one in those], layers, layers[0].place)
+
+
+def _random_layer(loader: LoaderUse | DividedSplit) -> SubsetLayer | None:
     return next((one for one in loader.layers if one.maker == "random_split" and one.digest is not None), None)
 
 
-def _from_one_whole(loaders: Sequence[LoaderUse]) -> bool:
+def _from_one_whole(loaders: Sequence[LoaderUse | DividedSplit]) -> bool:
     """What was split is not a part of this rank's own: nothing, or the same, lies below the split."""
     below = set()
     for one in loaders:

@@ -142,9 +142,13 @@ class _Updates:
 class _Schedule:
     """The steps of one scheduler since the last step of its optimizer."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
+        #: class of the scheduler
+        self.kind = kind
         self.steps = 0
         self.bursts = 0
+        #: line of the last step of its optimizer
+        self.step_place = ""
         self.places: set[str] = set()
         #: a backward pass, or the step of another optimizer, came between two of them
         self.apart = False
@@ -167,6 +171,9 @@ class UpdateObserver:
         self._steps = 0
         self._updates: weakref.WeakKeyDictionary[Any, _Updates] = weakref.WeakKeyDictionary()
         self._schedules: weakref.WeakKeyDictionary[Any, _Schedule] = weakref.WeakKeyDictionary()
+        #: of schedulers that were collected, too
+        self._all_schedules: list[_Schedule] = []
+        self._group: tuple[int, frozenset[int]] = (0, frozenset())
         #: optimizers without a gradient up to now
         self._idle: list[tuple[_Updates, IdleOptimizer]] = []
 
@@ -175,10 +182,15 @@ class UpdateObserver:
         self.found.clear()
         self._updates.clear()
         self._schedules.clear()
+        self._all_schedules.clear()
         self._idle.clear()
 
     def finish(self) -> None:
-        """Report optimizers that never had a gradient: the script has ended."""
+        """Report optimizers that never had a gradient, and count the last steps of schedulers: the script has ended."""
+        for schedule in self._all_schedules:
+            if schedule.step_place:
+                self._end_of_burst(schedule, schedule.step_place)
+        self._all_schedules.clear()
         while self._idle:
             updates, idle = self._idle.pop()
             if updates.without_gradient > 0:
@@ -201,7 +213,7 @@ class UpdateObserver:
             updates.before = self._before(torch, optimizer, updates)
         for scheduler, schedule in self._schedules.items():
             if getattr(scheduler, "optimizer", None) is optimizer:
-                self._end_of_burst(scheduler, schedule, place)
+                self._end_of_burst(schedule, place)
 
     def after_step(self, torch: Any, optimizer: Any, place: str) -> None:
         """Compare the parameters with those before the step."""
@@ -346,7 +358,8 @@ class UpdateObserver:
     def _scheduled(self, scheduler: Any, place: str) -> None:
         schedule = self._schedules.get(scheduler)
         if schedule is None:
-            schedule = self._schedules[scheduler] = _Schedule()
+            schedule = self._schedules[scheduler] = _Schedule(type(scheduler).__name__)
+            self._all_schedules.append(schedule)
         if schedule.parameter is None:
             parameters = _parameters(scheduler.optimizer)
             schedule.parameter = next((one for one in parameters if one.grad is not None), None)
@@ -359,16 +372,20 @@ class UpdateObserver:
         schedule.steps += 1
         schedule.places.add(place)
 
-    def _end_of_burst(self, scheduler: Any, schedule: _Schedule, step_place: str) -> None:
+    def _end_of_burst(self, schedule: _Schedule, step_place: str) -> None:
         steps, places, apart = schedule.steps, schedule.places, schedule.apart
+        schedule.step_place = step_place
         if not steps and not schedule.bursts:
             return
         schedule.steps, schedule.places, schedule.apart = 0, set(), False
         rank, sizes = self._rank_and_sizes()
+        if not sizes:  # the group is destroyed
+            rank, sizes = self._group
+        self._group = rank, sizes
         alike = steps > 1 and steps in sizes and len(places) == 1 and not apart
         schedule.bursts = schedule.bursts + 1 if alike else 0
         if schedule.bursts == self._patience.bursts:
-            self.found.append(ScheduleBurst(rank, places.pop(), type(scheduler).__name__, steps, step_place))
+            self.found.append(ScheduleBurst(rank, places.pop(), schedule.kind, steps, step_place))
 
 
 def _parameters(optimizer: Any) -> Iterator[Any]:

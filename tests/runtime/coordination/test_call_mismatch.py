@@ -66,18 +66,30 @@ def left():
 def right():
     if len(loader) < 4:
         dist.barrier()          # 53
+
+def saving():
+    for _ in range(3):          # 56
+        for batch in loader:    # 57
+            reduce_all(batch)   # 58
+        keep()                  # 59
+
+def keep():
+    if rank != 0:               # 62
+        return
+    torch.save(state, "x.pt")   # 64
+    dist.barrier()              # 65
 """
 OF_LINES = {2: "reduce_all", 6: "epoch", 8: "epoch", 12: "main", 13: "main", 15: "main", 17: "main", 18: "main",
             22: "main", 32: "epochs", 34: "epochs", 36: "epochs", 25: "validate", 28: "save",
             39: "first", 40: "first", 42: "first", 43: "first", 44: "first", 45: "first", 49: "left",
-            53: "right"}  # fmt: skip
+            53: "right", 58: "saving", 59: "saving", 65: "keep"}  # fmt: skip
 LIBRARY = Frame("torch/distributed/c10d_logger.py", 83, "wrapper")
 
 
 def rank(number: int, path: Path, *lines: int, places: tuple[int, ...] = (), above: Frame = LIBRARY) -> Position:
     """A rank that waits in a call at the last of these lines, called from the others."""
     stack = (above, *(Frame(str(path), line, OF_LINES[line], True) for line in reversed(lines)))
-    operation = "barrier" if lines[-1] in (8, 18, 25, 28, 49, 53) else "all_reduce"
+    operation = "barrier" if lines[-1] in (8, 18, 25, 28, 49, 53, 65) else "all_reduce"
     call = CollectiveCall(4, operation, place=f"{path}:{lines[-1]}", function=OF_LINES[lines[-1]])
     return Position(
         number, state="waiting", call=call, stack=stack, places={f"{path}:{line}": 3 for line in places},
@@ -144,6 +156,13 @@ def test_bad_a_branch_on_the_rank_behind_a_loop_in_which_the_others_are_again(pa
     assert judged(rank(0, path, 36, 28, places=(2,)), in_loop).code == "DC701"
     # a branch that all would come to
     assert judged(rank(0, path, 34, 25, places=(2,)), in_loop).code == "DC519"
+
+
+def test_bad_what_follows_the_early_return_of_the_other_ranks(path: Path) -> None:
+    assert around(str(path), 65) == (CodeBlock("branch", 64, 65, by_rank=True),)
+    assert around(str(path), 59) == (CodeBlock("loop", 56, 59),)
+    in_loop = rank(1, path, 58, 2, places=(2,))
+    assert judged(rank(0, path, 59, 65, places=(2,)), in_loop).code == "DC701"
 
 
 def test_good_ranks_that_tell_nothing_stay_a_mismatch(path: Path) -> None:

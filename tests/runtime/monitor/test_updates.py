@@ -158,6 +158,29 @@ def test_bad(body: Callable[[Any, int], None], code: str, steps: int) -> None:
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("warm")
+def test_the_last_steps_of_a_scheduler_count_at_the_end() -> None:
+    """The scheduler and the group may be gone by then."""
+
+    def steps(number: int) -> Callable[[Any, int], None]:
+        def body(torch: Any, rank: int) -> None:
+            ddp = _ddp(torch)
+            optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+            scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+            for _ in range(number):
+                _backward(torch, ddp)
+                optimizer.step()
+                for _ in range(2):
+                    scheduler.step()
+
+        return body
+
+    (found,) = run_ranks(2, lambda: observed(steps(5), final=True))[0]
+    assert found[-1] == "ScheduleBurst"
+    assert run_ranks(2, lambda: observed(steps(4), final=True))[0] == []
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
 def test_an_optimizer_that_never_had_a_gradient_is_reported_at_the_end() -> None:
     def steps(number: int) -> Callable[[Any, int], None]:
         def body(torch: Any, rank: int) -> None:

@@ -64,6 +64,7 @@ class Files(NamedTuple):
     fetches: tuple[FileAccess, ...] = ()
     #: checks whether a path exists
     questions: tuple[FileAccess, ...] = ()
+    removals: tuple[FileAccess, ...] = ()
     ends: tuple[End, ...] = ()
 
     def shown(self, path: str) -> str:
@@ -80,13 +81,14 @@ class Files(NamedTuple):
 @fact(of_this_host=False)
 def read_files(rehearsal: Rehearsal) -> Files:
     """Return what the ranks logged."""
-    kinds = ("write", "moved", "read", "mkdir", "fetch", "asked")
+    kinds = ("write", "moved", "read", "mkdir", "fetch", "asked", "removed")
     acts = {kind: [_access(row) for row in rehearsal.of_ranks(f"files.{kind}")] for kind in kinds}
     if not any(acts.values()):
         raise NotApplicable("no rank has written, read or fetched a file of the user's")
     return Files(
         rehearsal.plan, tuple(acts["write"] + acts["moved"]), tuple(acts["read"]), tuple(acts["mkdir"]),
-        tuple(acts["fetch"]), tuple(acts["asked"]), rehearsal.ends,
+        tuple(acts["fetch"]), tuple(acts["asked"]),
+        tuple(acts["removed"]), rehearsal.ends,
     )  # fmt: skip
 
 
@@ -208,6 +210,32 @@ def _several_writers(files: Files, place: str, written: Sequence[tuple[str, list
 
 def _call_text(how: str) -> str:
     return "the lines that open and write it" if how in ("open", "os.open") else f"{how}()"
+
+
+@probe(rules.DC720)
+def one_rank_creates_and_removes_a_file(files: Files) -> Iterator[Finding]:
+    """Report files that several ranks create exclusively, or remove, if that failed on a rank: the other was first."""
+    creating = [act for act in files.writes if act.mode == "create"]
+    for acts, verb, error in (
+        (creating, "create", "FileExistsError"),
+        (files.removals, "remove", "FileNotFoundError"),
+    ):
+        reported: set[str] = set()
+        for path, same in grouped(acts, _PATH).items():
+            racing = _racing(same)
+            place = _commonest(racing) if racing else ""
+            failed = _failed(files, _ranks(racing), place, error)
+            if failed and place and place not in reported:
+                reported.add(place)
+                ranks = _ranks(racing)
+                yield rules.DC720.found(
+                    f'{rank_names(ranks)} {verb} "{files.shown(path)}" here, and only the first one can: '
+                    f"{rank_names(sorted(failed))} failed with {error}",
+                    where=where(place, ranks),
+                    fix=Fix(f"let one rank {verb} it: `if dist.get_rank() == 0:` around this line", where="code"),
+                    severity=Severity.ERROR,
+                    evidence={"path": files.shown(path), "failed": sorted(failed)},
+                )
 
 
 # read too early

@@ -282,7 +282,7 @@ def _unequal_from_the_start(replicas: Replicas) -> Iterator[Finding]:
     for wrap, steps in side_by_side(replicas):
         if wrap.place in reported or any(step.nth > 1 or step.hooks for step in steps):
             continue
-        if any(_earlier(replicas, step) for step in steps):
+        if not wrap.shared or any(_earlier(replicas, step) for step in steps):
             continue
         unequal = [one for one in differing(steps, of_values=True) if one.state == "owned"]
         apart = {one.name for one in differing(steps)}

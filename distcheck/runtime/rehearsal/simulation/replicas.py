@@ -36,6 +36,8 @@ class ModelReplica(NamedTuple):
     parameters: int
     #: those that wanted a gradient
     trained: int
+    #: DDP made the parameters equal when it wrapped them
+    shared: bool = True
 
 
 class OptimizerStep(NamedTuple):

@@ -13,6 +13,6 @@ from .plan import Rehearsal
 def read_samples(rehearsal: Rehearsal) -> Samples:
     """What the hooks of ``samples`` wrote down."""
     samples = samples_of(rehearsal.of("samples."), rehearsal.plan.world_size)
-    if not samples.loaders and not samples.splits:
-        raise NotApplicable("no rank has made a DataLoader")
+    if not samples.loaders and not samples.splits and not samples.divided:
+        raise NotApplicable("no rank has made a DataLoader or divided a data set")
     return samples

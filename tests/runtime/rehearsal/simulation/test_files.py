@@ -64,7 +64,7 @@ def judged(*rows: LoggedEvent, plan: RehearsalPlan = PLAN, ends: Iterable[End] =
     found = files.read_files(Rehearsal(plan, tuple(ends), rows))
     probes = (
         files.one_rank_writes_a_file, files.readers_wait_for_the_writer, files.folders_may_be_there,
-        files.one_rank_fetches,
+        files.one_rank_fetches, files.one_rank_creates_and_removes_a_file,
     )  # fmt: skip
     return [finding for probe in probes for finding in probe(found)]
 
@@ -123,6 +123,35 @@ def test_bad_the_readers_are_told_to_wait_dc720() -> None:
 )  # fmt: skip
 def test_good_one_writer_at_a_time_dc720(rows: list[LoggedEvent]) -> None:
     assert codes(*rows) == []
+
+
+def raised(rank: int, error: str, place: str = "train.py:9") -> End:
+    return End(rank, rank, "raised", 1, detail=f"{error}: [Errno 2]", place=place)
+
+
+def removed(rank: int, **data: Any) -> LoggedEvent:
+    return row("removed", rank, **{"path": "part.pt", "how": "os.remove", **data})
+
+
+@pytest.mark.parametrize(
+    ("acts", "error", "verb"),
+    [
+        ([removed(0), removed(1)], "FileNotFoundError", "remove"),
+        ([write(0, mode="create"), write(1, mode="create")], "FileExistsError", "create"),
+    ],
+)
+def test_bad_only_the_first_rank_can_create_or_remove_a_file_dc720(
+    acts: list[LoggedEvent], error: str, verb: str
+) -> None:
+    (found,) = judged(*acts, ends=[End(0, 0), raised(1, error)])
+    assert (found.code, found.severity, found.where.line) == ("DC720", Severity.ERROR, 9)
+    assert f'ranks 0-1 {verb} "' in found.message
+    assert f"rank 1 failed with {error}" in found.message
+    # it is handled, or another line failed
+    assert codes(*acts) == []
+    assert codes(*acts, ends=[End(0, 0), raised(1, error, "train.py:99")]) == []
+    # one after the other
+    assert codes(acts[0], acts[1]._replace(data={**acts[1].data, "clock": AFTER}), ends=[raised(1, error)]) == []
 
 
 def test_good_one_rank_of_each_node_writes_dc720() -> None:
@@ -336,6 +365,14 @@ def rows_of(tmp_path: Path, script: str, begun: float = 0.0) -> list[LoggedEvent
 
 def briefly(rows: Iterable[LoggedEvent], *names: str) -> list[tuple[object, ...]]:
     return [(one.kind, one.place, *(one.data.get(name) for name in names)) for one in rows]
+
+
+def test_removals_are_seen_with_their_line(tmp_path: Path) -> None:
+    script = "import os, pathlib\nos.remove('there.txt')\npathlib.Path('gone.txt').unlink(missing_ok=True)\n"
+    assert briefly(rows_of(tmp_path, script), "path", "how") == [
+        ("files.removed", "train.py:2", "there.txt", "os.remove"),
+        ("files.removed", "train.py:3", "gone.txt", "os.remove"),
+    ]
 
 
 def test_writes_are_seen_with_their_line(tmp_path: Path) -> None:

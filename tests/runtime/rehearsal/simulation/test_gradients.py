@@ -17,8 +17,10 @@ SAME = [1, 1.0, 0.5, 32]
 OTHER = [2, 1.4, -0.2, 32]
 
 
-def wrap(rank: int, ranks: tuple[int, ...] = (0, 1), line: int = 23, number: int = 0) -> LoggedEvent:
-    data = {"model": number, "network": "Net", "ranks": list(ranks), "parameters": 2, "trained": 2}
+def wrap(
+    rank: int, ranks: tuple[int, ...] = (0, 1), line: int = 23, number: int = 0, *, shared: bool = True
+) -> LoggedEvent:
+    data = {"model": number, "network": "Net", "ranks": list(ranks), "parameters": 2, "trained": 2, "shared": shared}
     return LoggedEvent("gradients.wrap", rank, rank, 1.0, 0, f"train.py:{line}", "main", data)
 
 
@@ -267,6 +269,12 @@ def test_bad_dc756_copies_that_differ_before_the_first_step() -> None:
     (found,) = judged(*rows)
     assert (found.code, found.where.line) == ("DC756", 23)
     assert "body.weight has the norm 1 on rank 0 and 1.4 on rank 1" in found.message
+
+
+def test_good_dc756_ddp_was_told_to_leave_the_copies_as_they_are() -> None:
+    """``init_sync=False``: that they differ is DC763, and no rank has changed anything."""
+    rows = [step(rank, SAME, nth=nth, value=one) for nth in (1, 2) for rank, one in enumerate((SAME, OTHER))]
+    assert not report(*(wrap(rank, shared=False) for rank in (0, 1)), *rows).findings
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,8 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 for x, y in DataLoader(data, batch_size=batch, sampler=DistributedSampler(data)):
     optimizer.zero_grad()
     (model(x.cuda()) - y.cuda()).square().mean().backward()
+    if fault == "clip":
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
     for parameter in model.parameters():
         dist.all_reduce(parameter.grad)
         parameter.grad /= 1 if fault == "sum" else world
@@ -235,7 +237,12 @@ dist.destroy_process_group()
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "codes", "not_checked"),
-    [("none", [], None), ("sum", ["DC758"], None), ("dropout", [], "draws random numbers")],
+    [
+        ("none", [], None),
+        ("sum", ["DC758"], None),
+        ("clip", ["DC758", "DC758"], None),
+        ("dropout", [], "draws random numbers"),
+    ],
 )
 def test_rehearsed(tmp_path: Path, fault: str, codes: list[str], not_checked: str | None) -> None:
     (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")

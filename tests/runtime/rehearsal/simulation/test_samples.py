@@ -350,7 +350,7 @@ def test_good_dc732_with_replacement() -> None:
 def test_good_dc732_data_that_a_benchmark_makes_up() -> None:
     rows = [made(rank, dataset="SyntheticImages", base="SyntheticImages") for rank in (0, 1)]
     walks = [one for rank in (0, 1) for one in walk(rank, in_batches(range(12)))]
-    assert judged(*wrapped(0, 1), *rows, *walks) == []
+    assert only(*wrapped(0, 1), *rows, *walks).severity is Severity.INFO
 
 
 def test_good_dc732_constant_contents_say_nothing() -> None:
@@ -631,6 +631,35 @@ def test_bad_dc733_only_rank_zero_evaluates() -> None:
 def test_bad_dc733_the_part_for_training_alone() -> None:
     rows = [*split(0, shuffled(0), used=False), *split(1, shuffled(1), used=False)]
     assert "the random split differs between ranks" in only(*wrapped(0, 1), *rows).message
+
+
+def divided(rank: int, order: Sequence[int], *, seeded: bool = False, **more: Any) -> LoggedEvent:
+    """A sampler that divides a part of the data, without a loader."""
+    layers = [layer(*order[:48], seeded=seeded)]
+    given = {"print": "x", "base_length": TOTAL, "layers": layers, "replicas": 2, "part": rank, **more}
+    return row("divided", rank, 9, 1.0, **given)
+
+
+def test_bad_dc733_a_sampler_divides_other_parts() -> None:
+    found = only(divided(1, shuffled(1)), divided(0, shuffled(0)))
+    assert (found.code, found.severity, found.where.ranks) == ("DC733", Severity.WARNING, "0-1")
+    assert "first on rank 0" in found.message
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [divided(0, shuffled(0)), divided(1, shuffled(0))],
+        # each rank by itself, or on purpose
+        [divided(rank, shuffled(rank), replicas=1, part=0) for rank in (0, 1)],
+        [divided(rank, shuffled(rank), seeded=True) for rank in (0, 1)],
+        [divided(rank, shuffled(rank), print=f"file{rank}") for rank in (0, 1)],
+        [divided(0, shuffled(0))],
+    ],
+    ids=["one split", "ensembles", "seeded", "other data", "one rank"],
+)
+def test_good_dc733_samplers(rows: list[LoggedEvent]) -> None:
+    assert judged(*rows) == []
 
 
 def test_good_dc733_one_split() -> None:

@@ -64,6 +64,7 @@ class _Files:
             "open": self._opened,
             "os.mkdir": self._made,
             "os.rename": self._renamed,
+            "os.remove": self._removed,
             "os.listdir": self._listed,
             "os.scandir": self._listed,
             "urllib.Request": self._fetched,
@@ -186,6 +187,14 @@ class _Files:
             self.event_log.note(
                 "files.moved", place=innermost_own(frame), path=goes, source=came or os.fsdecode(source),
                 clock=self.clock.now(),
+            )  # fmt: skip
+
+    def _removed(self, frame: FrameType, path: Any, *_: Any) -> None:
+        full = self.user_path(path)
+        if full is not None:
+            self.event_log.note(
+                "files.removed", place=innermost_own(frame), path=full, clock=self.clock.now(), how="os.remove",
+                locked=self.clock.holds_a_lock,
             )  # fmt: skip
 
     def _watch_questions(self) -> None:

@@ -112,9 +112,9 @@ class _GradientHook:
     def _wrapped(self, real: Any, ddp: Any, *args: Any, **kwargs: Any) -> None:
         real(ddp, *args, **kwargs)
         with harmless(self.event_log, "gradients.wrap"):
-            self._own(ddp, innermost_own(sys._getframe(1)))
+            self._own(ddp, innermost_own(sys._getframe(1)), shared=kwargs.get("init_sync", True))
 
-    def _own(self, ddp: Any, place: tuple[str, str]) -> None:
+    def _own(self, ddp: Any, place: tuple[str, str], *, shared: bool) -> None:
         model = _Model(len(self.models), ddp, place, set(getattr(ddp, "parameters_to_ignore", ())))
         self.models.append(model)
         for name, one in ddp.module.named_parameters():
@@ -129,6 +129,7 @@ class _GradientHook:
             ranks=self.torch.distributed.get_process_group_ranks(ddp.process_group),
             parameters=len(model.members),
             trained=len(trained),
+            shared=bool(shared),
         )
 
     def _find_modules(self, model: _Model, ddp: Any) -> None:

@@ -22,16 +22,16 @@ def install(event_log: EventLog, plan: RehearsalPlan) -> None:
     observer = TrainingObserver(event_log.calls, _EVERY, digests=True, first=_FIRST_STEPS, patience=BRIEF)
     observer.install()
 
-    def write(*_: Any) -> None:
+    def write(*_: Any, final: bool = False) -> None:
         while observer.rows:
             event_log.note("training.row", place=("", ""), row=observer.rows.popleft())
-        for found in observer.found():
+        for found in observer.found(final=final):
             if isinstance(found, (IdleOptimizer, ScheduleBurst)):
                 kind = "idle" if isinstance(found, IdleOptimizer) else "burst"
                 event_log.note(f"training.{kind}", place=("", ""), found=found)
 
     def write_last() -> None:
-        write()
+        write(final=True)
         if observer.error and "Error" in observer.error:
             event_log.note("stage.hook_failed", place=("", ""), hook="training", why=observer.error)
 
