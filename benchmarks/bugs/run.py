@@ -42,6 +42,7 @@ CLASSES = {
     "exits": "start and end: ranks that leave early, fail alone, or start twice",
     "training": "what a step does to the weights: gradients, state, schedules, random numbers, replicas",
     "state": "what ranks keep between steps: averages, rates, owners of parameters, orders, parts outside a wrapper",
+    "mixed": "one fault each of several kinds, of which the other classes have few",
     "silent": "the job ends well, and what it computed is wrong",
 }
 VIAS = ("direct", "helper", "callback", "context", "data")
