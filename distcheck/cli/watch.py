@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from distcheck.runtime.coordination.run_script import ScriptExit
     from distcheck.runtime.coordination.sampling import Samples
     from distcheck.runtime.coordination.store_client import StoreClient
-    from distcheck.runtime.coordination.training import TrainingObserver
-    from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
-    from distcheck.runtime.coordination.updates import IdleOptimizer, ScheduleBurst
+    from distcheck.runtime.coordination.training import AtStep, TrainingObserver
     from distcheck.runtime.coordination.worker_calls import WorkerCall, WorkerCalls
     from distcheck.runtime.monitor.sample_exchange import SampledRanks
 
@@ -50,7 +48,7 @@ OF_COPIES = ("distcheck.runtime.coordination.copies",)
 #: The modules with the probes of samples.
 OF_SAMPLES = tuple(f"distcheck.runtime.coordination.{topic}" for topic in ("sample_checks", "epochs", "splits"))
 #: The modules with the probes of what one rank finds at its optimizer steps.
-OF_STEPS = ("distcheck.runtime.coordination.unwaited_handles", "distcheck.runtime.coordination.updates")
+OF_STEPS = tuple(f"distcheck.runtime.coordination.{topic}" for topic in ("clipping", "unwaited_handles", "updates"))
 #: The module with the probe of what children of ranks call.
 OF_WORKERS = ("distcheck.runtime.coordination.worker_calls",)
 #: Default of ``--consistency-interval``, in optimizer steps.
@@ -459,7 +457,7 @@ def sample_report_of(samples: Samples, selection: Selection) -> Report:
     return report._replace(stage="rank")
 
 
-def step_report_of(found: UnwaitedGradients | IdleOptimizer | ScheduleBurst, selection: Selection) -> Report:
+def step_report_of(found: AtStep, selection: Selection) -> Report:
     """Return the report about what one rank found at its optimizer steps."""
     from distcheck.core.checker import Checker
 

@@ -13,11 +13,13 @@ from distcheck.cli import stuck, watch
 from distcheck.core.code_blocks import CodeBlock
 from distcheck.core.model import Unavailable
 from distcheck.rules import Selection
+from distcheck.runtime.coordination.clipping import ClippedGradients
 from distcheck.runtime.coordination.digests import Digest
 from distcheck.runtime.coordination.drift import ReplicaRow, drift_of
 from distcheck.runtime.coordination.ledger import Summary
 from distcheck.runtime.coordination.model import SETUP, CallMismatch, Frame, Position, Positions
 from distcheck.runtime.coordination.sampling import Samples, samples_of
+from distcheck.runtime.coordination.training import AtStep
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 from distcheck.runtime.coordination.updates import IdleOptimizer, ScheduleBurst
 from distcheck.runtime.coordination.worker_calls import WorkerCall, WorkerCalls
@@ -35,9 +37,6 @@ class Compared(NamedTuple):
 
     before: tuple[ReplicaRow, ...]
     now: tuple[ReplicaRow, ...]
-
-
-AtStep = UnwaitedGradients | IdleOptimizer | ScheduleBurst
 
 
 def watched(given: Positions | Summary | Compared | Samples | AtStep | WorkerCalls, _: Path) -> Said:
@@ -138,6 +137,7 @@ WATCHED: dict[str, Positions | Summary | Compared | Samples | AtStep | WorkerCal
     "DC743": Summary((summary.ledger(0), summary.ledger(1, kept_group=True)), 2),
     "DC752": IdleOptimizer(0, "train.py:33", "AdamW", 10, 4, sharded=True),
     "DC757": replicas(0.1, 0.1, late=3),
+    "DC758": ClippedGradients(0, "train.py:30", "train.py:31"),
     "DC765": ScheduleBurst(0, "train.py:34", "CosineAnnealingLR", 8, "train.py:33"),
     "DC766": IdleOptimizer(0, "train.py:33", "AdamW", 10, 4),
     "DC763": replicas(0.1, 0.1, weights=(7, 9)),

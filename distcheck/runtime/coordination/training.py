@@ -22,6 +22,7 @@ from distcheck.runtime.coordination.import_hook import when_imported
 from distcheck.runtime.coordination.model import CollectiveCall, RecordedCall
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
+from .clipping import ClipObserver, ClippedGradients
 from .copy_observer import CopyObserver
 from .drift import ReplicaRow
 from .mesh_replicas import DividedModules, local_of
@@ -43,6 +44,8 @@ _JOIN = "Join"
 _MOST_REDUCED = 4096
 #: Steps with gradients that were not waited for that are kept until the side thread reports them.
 _MOST_UNWAITED = 8
+#: What one rank finds by itself.
+AtStep = UnwaitedGradients | IdleOptimizer | ScheduleBurst | ClippedGradients
 
 
 class _Wrapped(NamedTuple):
@@ -98,6 +101,8 @@ class TrainingObserver:
         self.unwaited: deque[UnwaitedGradients] = deque()
         #: which of its steps change nothing
         self.updates = UpdateObserver(self._rank_and_sizes, patience)
+        #: gradients that were clipped before they were reduced
+        self.clipping = ClipObserver(first)
         #: why no more rows are made; "": they are
         self.error = ""
         self._calls = calls
@@ -147,6 +152,7 @@ class TrainingObserver:
         when_imported("torch.optim.lr_scheduler", self.updates.attach_schedulers)
         when_imported("torch.nn.parallel.distributed", self._attach_ddp)
         when_imported("torch.amp.grad_scaler", self._attach_scaler)
+        when_imported("torch.nn.utils", self.clipping.attach)
         when_imported("torch.distributed.algorithms.join", self._attach_join)
         when_imported("torch.distributed.tensor.parallel.api", self._divided.attach)
         self._calls.observe_arguments(self._on_call)
@@ -163,6 +169,7 @@ class TrainingObserver:
         self.rows.clear()
         self.unwaited.clear()
         self.updates.forget()
+        self.clipping.forget()
         if self.copies is not None:
             self.copies.forget()
         self._wrapped.clear()
@@ -253,6 +260,8 @@ class TrainingObserver:
             if not hasattr(tensor, "data_ptr") or not _has_address(tensor):
                 return
             self._reduces += 1
+            if len(self._calls.groups[call.group]) > 1:
+                self.clipping.reduced(self._rank_and_sizes()[0], tensor, call.place)
             if len(self._reduced) >= _MOST_REDUCED:
                 self._reduced.clear()
             self._reduced[tensor.data_ptr()] = _Reduced(
@@ -286,14 +295,14 @@ class TrainingObserver:
         if self._calls.pending:
             self._safely(lambda: self._find_unwaited(optimizer, place))
 
-    def found(self, *, final: bool = False) -> Iterator[UnwaitedGradients | IdleOptimizer | ScheduleBurst]:
+    def found(self, *, final: bool = False) -> Iterator[AtStep]:
         """Yield what this process has found by itself since the last call.
 
         :param final: the script has ended
         """
         if final:
             self.updates.finish()
-        for one in (self.unwaited, self.updates.found):
+        for one in (self.unwaited, self.updates.found, self.clipping.found):
             while one:
                 yield one.popleft()
 
@@ -326,6 +335,7 @@ class TrainingObserver:
             steps = self._optimizers[optimizer] = _Steps()
             self._seen += 1
         steps.count += 1
+        self.clipping.before_step()
         if with_gradients:
             self.updates.before_step(self._torch, optimizer, place)
         due = self._is_due(steps.count)

@@ -38,22 +38,10 @@ class GradientStep(NamedTuple):
     scaled: bool
 
 
-class ClippedGradients(NamedTuple):
-    """Gradients that are clipped by their norm, and reduced after that, on one rank."""
-
-    rank: int
-    #: line that clips
-    place: str
-    reduced_at: str
-    #: of the group that reduces
-    ranks: tuple[int, ...]
-
-
 class Reductions(NamedTuple):
     """The gradients that all ranks have: steps of each, by rank."""
 
     steps: tuple[tuple[GradientStep, ...], ...]
-    clipped: tuple[ClippedGradients, ...] = ()
 
 
 @fact(of_this_host=False)
@@ -68,30 +56,14 @@ def read_reductions(rehearsal: Rehearsal) -> Reductions:
         )
         for row in rehearsal.of_ranks("reductions.step")
     ]
-    clipped = tuple(row.fill(ClippedGradients) for row in rehearsal.of_ranks("reductions.clipped"))
-    if not rows and not clipped:
+    if not rows:
         raise NotApplicable("no optimizer of torch has made a second step")
     ranks = {end.rank for end in rehearsal.ends}
     together = grouped(rows, lambda row: (row.optimizer, row.name, row.nth))
     return Reductions(tuple(
         tuple(sorted(steps)) for _, steps in sorted(together.items())
         if len(ranks) > 1 and {step.rank for step in steps} == ranks
-    ), clipped)  # fmt: skip
-
-
-@probe(rules.DC758)
-def gradients_are_clipped_after_the_reduction(reductions: Reductions) -> Iterator[Finding]:
-    """Report gradients that each rank clips by its own norm before they are reduced."""
-    for (place, reduced_at), found in grouped(reductions.clipped, lambda one: (one.place, one.reduced_at)).items():
-        if len(found[0].ranks) > 1:
-            ranks = [one.rank for one in found]
-            yield rules.DC758.found(
-                f"each rank clips its gradients here by its own norm, before they are reduced at {reduced_at}. "
-                "So each counts by another factor in the mean",
-                where=where(place, ranks),
-                evidence={"reduced_at": reduced_at},
-                fix=Fix("clip after the last all_reduce of the gradients", where="code"),
-            )
+    ))  # fmt: skip
 
 
 @probe(rules.DC758)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, NotApplicable
 from distcheck.core.registry import fact, probe
-from distcheck.runtime.coordination import drift, updates
+from distcheck.runtime.coordination import clipping, drift, updates
 
 from .plan import Rehearsal
 
@@ -20,6 +20,7 @@ class TrainingSteps(NamedTuple):
     #: of the first rank for each line
     idle: tuple[updates.IdleOptimizer, ...]
     bursts: tuple[updates.ScheduleBurst, ...]
+    clipped: tuple[clipping.ClippedGradients, ...]
 
 
 @fact(of_this_host=False)
@@ -29,11 +30,13 @@ def read_training_steps(rehearsal: Rehearsal) -> TrainingSteps:
         raise NotApplicable("no optimizer of torch has made a step")
     rows = (drift.row_of(row.data["row"]) for row in rehearsal.of_ranks("training.row"))
     idle = [updates.IdleOptimizer(*row.data["found"]) for row in rehearsal.of_ranks("training.idle")]
+    clipped = [clipping.ClippedGradients(*row.data["found"]) for row in rehearsal.of_ranks("training.clipped")]
     bursts = [updates.ScheduleBurst(*row.data["found"]) for row in rehearsal.of_ranks("training.burst")]
     return TrainingSteps(
         tuple(drift.drifts_of(rows)),
         tuple({(one.place, one.cleared_at): one for one in sorted(idle, reverse=True)}.values()),
         tuple({one.place: one for one in sorted(bursts, reverse=True)}.values()),
+        tuple({one.place: one for one in sorted(clipped, reverse=True)}.values()),
     )
 
 
@@ -56,3 +59,10 @@ def schedules_step_once(steps: TrainingSteps) -> Iterator[Finding]:
     """Report schedulers that step once for each rank."""
     for one in steps.bursts:
         yield from updates.schedules_step_once(one)
+
+
+@probe(rules.DC758)
+def gradients_are_clipped_after_the_reduction(steps: TrainingSteps) -> Iterator[Finding]:
+    """Report gradients that each rank clips before they are reduced."""
+    for one in steps.clipped:
+        yield from clipping.gradients_are_clipped_after_the_reduction(one)

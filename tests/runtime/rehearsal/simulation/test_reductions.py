@@ -112,21 +112,6 @@ def test_good_dc758_one_of_two_gradients_has_the_whole_mean() -> None:
     assert judged("reductions", rows) == []
 
 
-def clipped(rank: int, ranks: Sequence[int]) -> LoggedEvent:
-    data = {"reduced_at": "train.py:22", "ranks": list(ranks)}
-    return LoggedEvent("reductions.clipped", rank, rank, 1.0, 0, "train.py:21", "", data)
-
-
-def test_bad_dc758_clipped_before_the_reduction() -> None:
-    (finding,) = judged("reductions", [clipped(0, (0, 1)), clipped(1, (0, 1))])
-    assert (finding.code, finding.where.line, finding.where.ranks) == ("DC758", 21, "0-1")
-    assert "before they are reduced at train.py:22" in finding.message
-
-
-def test_good_dc758_a_group_of_one_rank_reduces() -> None:
-    assert judged("reductions", [clipped(0, (0,))]) == []
-
-
 # DC763
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from distcheck.core.checker import Checker
 from distcheck.core.model import Report
+from distcheck.runtime.coordination.clipping import ClippedGradients
 from distcheck.runtime.coordination.digests import Digest
 from distcheck.runtime.coordination.drift import ReplicaRow
 from distcheck.runtime.coordination.logged_events import LoggedEvent
@@ -73,10 +74,12 @@ def test_bad_dc757_dc752_dc766_dc765_one_finding_for_all_ranks() -> None:
         event("training.burst", rank, found=ScheduleBurst(rank, "a.py:3", "StepLR", 2, "a.py:2")) for rank in (0, 1)
     ]
     assert codes(*burst) == [("DC765", 3, 0)]
+    clipped = [event("training.clipped", rank, found=ClippedGradients(rank, "a.py:5", "a.py:6")) for rank in (0, 1)]
+    assert codes(*clipped) == [("DC758", 5, 0)]
 
 
 def test_without_a_step_nothing_was_judged() -> None:
     rehearsal = Rehearsal(PLAN, (), ())
     checker = Checker(modules=("distcheck.runtime.rehearsal.simulation.training",), plug_ins=False)
     done = checker.plan(Rehearsal, command="rehearse", closed=True).run(rehearsal)
-    assert [probe.status for probe in done.probes] == ["ran", *["not-applicable"] * 3]
+    assert [probe.status for probe in done.probes] == ["ran", *["not-applicable"] * 4]

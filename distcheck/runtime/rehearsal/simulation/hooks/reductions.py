@@ -12,9 +12,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from distcheck.runtime.coordination.copy_observer import address_of
 from distcheck.runtime.coordination.digests import Digests
-from distcheck.runtime.coordination.frames import innermost_own
 from distcheck.runtime.coordination.model import RecordedCall
 from distcheck.runtime.coordination.patching import attach_to, harmless, wrap
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
@@ -27,7 +25,7 @@ _MOST_ENTRIES = 64
 
 
 def install(event_log: EventLog, plan: RehearsalPlan) -> None:
-    """Rows ``reductions.step``, one for each gradient, and ``reductions.clipped``."""
+    """Rows ``reductions.step``, one for each gradient."""
     attach_to("torch", event_log, "reductions", lambda torch: _ReductionHook(event_log, torch).attach())
 
 
@@ -55,9 +53,6 @@ class _ReductionHook:
         self.numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         #: the script scales a loss
         self.scaled = False
-        #: address of a gradient that was clipped by its norm since the last step → its elements, and the line
-        self.clipped: dict[int, tuple[int, str]] = {}
-        self.noted: set[tuple[str, str]] = set()
 
     def attach(self) -> None:
         sys.modules["torch.optim.optimizer"].register_optimizer_step_pre_hook(self._before_step)
@@ -66,31 +61,6 @@ class _ReductionHook:
             "torch.amp.grad_scaler", self.event_log, "reductions",
             lambda module: wrap(module, "GradScaler.scale", self._scales),
         )  # fmt: skip
-        attach_to(
-            "torch.nn.utils", self.event_log, "reductions",
-            lambda module: wrap((module, module.clip_grad), "clip_grad_norm_", self._clips),
-        )  # fmt: skip
-
-    def _clips(self, real: Any, parameters: Any, max_norm: float, *args: Any, **kwargs: Any) -> Any:
-        listed = [parameters] if isinstance(parameters, self.torch.Tensor) else list(parameters)
-        total = real(listed, max_norm, *args, **kwargs)
-        with harmless(self.event_log, "reductions.clipped"):
-            # with a high limit it only computes the norm
-            if not hasattr(total, "device_mesh") and float(total) > float(max_norm):
-                place = innermost_own(sys._getframe(2))[0]
-                for one in listed:
-                    if one.grad is not None and one.grad.layout is self.torch.strided:
-                        self.clipped[address_of(one.grad)] = one.grad.numel(), place
-        return total
-
-    def _note_clipped(self, recorded: RecordedCall, tensor: Any) -> None:
-        """Note a gradient that is reduced after it was clipped."""
-        numel, place = self.clipped.get(address_of(tensor), (0, ""))
-        call = recorded.call
-        if numel == tensor.numel() and (place, call.place) not in self.noted:
-            self.noted.add((place, call.place))
-            ranks = self.event_log.calls.groups[call.group]
-            self.event_log.note("reductions.clipped", place=(place, ""), reduced_at=call.place, ranks=list(ranks))
 
     def _scales(self, real: Any, *args: Any, **kwargs: Any) -> Any:
         self.scaled = True
@@ -102,8 +72,6 @@ class _ReductionHook:
             return
         with harmless(self.event_log, "reductions.step"):
             tensor: Any = given.get("tensor")
-            if self.clipped:
-                self._note_clipped(recorded, tensor)
             for one in self._all():
                 parameter = one.parameter()
                 gradient = None if parameter is None else parameter.grad
@@ -124,7 +92,6 @@ class _ReductionHook:
     def _before_step(self, optimizer: Any, *_: Any) -> None:
         if self.torch._C._current_graph_task_id() != -1:
             return
-        self.clipped.clear()
         with harmless(self.event_log, "reductions.step"):
             known = self.gradients.get(optimizer)
             if known is None:

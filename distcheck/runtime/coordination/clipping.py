@@ -1,0 +1,90 @@
+"""Gradients that a rank clips by its own norm, and that are reduced after that (DC758). One rank finds it by itself.
+
+Only the first steps are observed: to see whether a norm was above the limit, the CPU waits for the device.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix
+from distcheck.core.registry import probe
+
+from .copy_observer import address_of
+from .frames import innermost_own
+from .locations import where_of
+from .patching import wrap
+
+
+class ClippedGradients(NamedTuple):
+    """A line that clips gradients by the norm of one rank, and the line that reduces them later."""
+
+    rank: int
+    place: str
+    reduced_at: str
+
+
+@probe(rules.DC758)
+def gradients_are_clipped_after_the_reduction(clipped: ClippedGradients) -> Iterator[Finding]:
+    """Report gradients that are clipped before they are reduced."""
+    yield rules.DC758.found(
+        f"each rank clips its gradients here by its own norm, before they are reduced at {clipped.reduced_at}. "
+        "So each counts by another factor in the mean",
+        where=where_of(clipped.place, [clipped.rank]),
+        evidence={"reduced_at": clipped.reduced_at},
+        fix=Fix("clip after the last all_reduce of the gradients", where="code"),
+    )
+
+
+class ClipObserver:
+    """Observes the first steps of this process.
+
+    :param most: steps of all optimizers that are observed
+    """
+
+    def __init__(self, most: int) -> None:
+        self.found: deque[ClippedGradients] = deque(maxlen=8)
+        self._left = most
+        #: address of a gradient that was clipped since the last step → its elements, and the line
+        self._clipped: dict[int, tuple[int, str]] = {}
+        self._reported: set[tuple[str, str]] = set()
+
+    def attach(self, module: Any) -> None:
+        """Observe ``torch.nn.utils``."""
+        wrap((module, module.clip_grad), "clip_grad_norm_", self._clip)
+
+    def forget(self) -> None:
+        """Forget the parent's gradients, in a fork."""
+        self.found.clear()
+        self._clipped.clear()
+
+    def before_step(self) -> None:
+        """An optimizer is about to use the gradients."""
+        self._left -= 1
+        self._clipped.clear()
+
+    def reduced(self, rank: int, tensor: Any, place: str) -> None:
+        """The script reduces a tensor over several ranks."""
+        if not self._clipped:
+            return
+        numel, clipped_at = self._clipped.get(address_of(tensor), (0, ""))
+        if numel == tensor.numel() and (clipped_at, place) not in self._reported:
+            self._reported.add((clipped_at, place))
+            self.found.append(ClippedGradients(rank, clipped_at, place))
+
+    def _clip(self, real: Any, parameters: Any, max_norm: float, *args: Any, **kwargs: Any) -> Any:
+        torch = sys.modules["torch"]
+        if self._left <= 0 or torch.compiler.is_compiling():
+            return real(parameters, max_norm, *args, **kwargs)
+        listed = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        total = real(listed, max_norm, *args, **kwargs)
+        # a mesh computes the norm of all its ranks; with a high limit only the norm is wanted
+        if not hasattr(total, "device_mesh") and float(total) > float(max_norm):
+            place = innermost_own(sys._getframe(2))[0]
+            gradients = [one.grad for one in listed if one.grad is not None and not hasattr(one.grad, "device_mesh")]
+            self._clipped.update({address_of(one): (one.numel(), place) for one in gradients})
+        return total

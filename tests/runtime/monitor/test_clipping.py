@@ -1,0 +1,120 @@
+"""Gradients that are clipped before they are reduced are found on real gloo ranks, as forks."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from distcheck.cli.watch import step_report_of
+from distcheck.rules import Selection
+from distcheck.runtime.coordination.clipping import ClippedGradients
+from distcheck.testing import run_ranks
+
+
+def observed(body: Callable[[Any, Any], None], steps: int = 3) -> list[ClippedGradients]:
+    """Run one rank, and return what it found."""
+    import torch
+    import torch.distributed as dist
+
+    from distcheck.runtime.coordination.call_recorder import CallRecorder
+    from distcheck.runtime.coordination.training import TrainingObserver
+
+    recorder = CallRecorder()
+    recorder.attach(dist.distributed_c10d)
+    observer = TrainingObserver(recorder, 100, digests=False)
+    observer.install()
+    torch.set_num_threads(1)
+    if not dist.is_initialized():
+        dist.init_process_group("gloo")
+    net = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        (100 * net(torch.ones(1, 3)).sum()).backward()
+        body(torch, net)
+        optimizer.step()
+    dist.barrier()
+    assert observer.error == ""
+    return [one for one in observer.found() if isinstance(one, ClippedGradients)]
+
+
+@pytest.fixture(scope="module")
+def warm() -> None:
+    """Import what each rank would import by itself."""
+    for name in ("torch._dynamo", "torch.distributed.optim", "torch.distributed.algorithms.join"):
+        importlib.import_module(name)
+
+
+def _clip(torch: Any, net: Any, limit: float = 1.0) -> None:
+    torch.nn.utils.clip_grad_norm_(net.parameters(), limit)
+
+
+def _reduce(torch: Any, net: Any, group: Any = None) -> None:
+    for one in net.parameters():
+        torch.distributed.all_reduce(one.grad, group=group)
+
+
+def before(torch: Any, net: Any) -> None:
+    _clip(torch, net)
+    _reduce(torch, net)
+
+
+def before_by_name(torch: Any, net: Any) -> None:
+    torch.nn.utils.clip_grad.clip_grad_norm_(max_norm=1.0, parameters=list(net.parameters()))
+    _reduce(torch, net)
+
+
+def after(torch: Any, net: Any) -> None:
+    _reduce(torch, net)
+    _clip(torch, net)
+
+
+def only_the_norm(torch: Any, net: Any) -> None:
+    _clip(torch, net, float("inf"))
+    _reduce(torch, net)
+
+
+def below_the_limit(torch: Any, net: Any) -> None:
+    _clip(torch, net, 1e9)
+    _reduce(torch, net)
+
+
+def alone(torch: Any, net: Any) -> None:
+    """A group of one rank, and another tensor."""
+    dist = torch.distributed
+    own = [dist.new_group([rank]) for rank in range(dist.get_world_size())][dist.get_rank()]
+    _clip(torch, net)
+    _reduce(torch, net, own)
+    dist.all_reduce(net.weight.grad.norm())
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize("body", [before, before_by_name])
+def test_bad(body: Callable[[Any, Any], None]) -> None:
+    (row,) = run_ranks(2, lambda: observed(body))[0]
+    (finding,) = step_report_of(ClippedGradients(*row), Selection()).findings
+    assert finding.code == "DC758"
+    assert (finding.where.path or "").endswith("test_clipping.py")
+    assert "before they are reduced at " in finding.message
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize("body", [after, only_the_norm, below_the_limit, alone])
+def test_good(body: Callable[[Any, Any], None]) -> None:
+    assert run_ranks(2, lambda: observed(body)) == [[], []]
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+def test_only_the_first_steps_are_observed() -> None:
+    late = iter(range(99))
+
+    def body(torch: Any, net: Any) -> None:
+        (before if next(late) > 8 else after)(torch, net)
+
+    assert run_ranks(2, lambda: observed(body, 12)) == [[], []]
