@@ -79,8 +79,8 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
         each = "is true on some ranks only" if by_rank else "comes out differently on each rank"
         yield row.found(
             rules.DC707,
-            f"`{condition}` {each} and {_WAYS['continue' if alone else way]}, while `{shared.text()}` in line "
-            f"{shared.line} needs all ranks",
+            f"`{condition}` {each} and {_WAYS['continue' if alone else way]}, while `{shared.text()}` in "
+            f"{shared.line_name} needs all ranks",
             fix="let the ranks agree first: put the decision into a tensor, all_reduce it with MAX on all ranks in "
             "every step, and test the result",
             basis=(guard.who,),
@@ -106,8 +106,8 @@ def steps_depend_on_no_data(program: Program) -> Iterator[Finding]:
             continue
         yield backward.found(
             rules.DC707,
-            f"`{condition_text(program, backward.file, guard)}` in line {guard.line} comes out differently on each "
-            f"rank, while `{backward.text()}` needs all ranks",
+            f"`{condition_text(program, backward.file, guard)}` in {program.line_name(backward.file, guard.line)} comes "
+            f"out differently on each rank, while `{backward.text()}` needs all ranks",
             fix="make the backward pass on all ranks in every step, with a loss of zero where a rank has none",
             basis=(guard.who,),
             severity=backward.milder_in_tests(rules.DC707),
@@ -251,8 +251,8 @@ def failed_steps_end_the_rank(program: Program) -> Iterator[Finding]:
             row = _first_in(program, backward, handler)
             yield (row or backward).found(
                 rules.DC707,
-                f"a rank whose step fails goes on with the next one, since line {line} catches the error, while "
-                f"`{backward.text()}` in {backward.line_name} needs all ranks",
+                f"a rank whose step fails goes on with the next one, since {program.line_name(backward.file, line)} "
+                f"catches the error, while `{backward.text()}` in {backward.line_name} needs all ranks",
                 fix="let the error end the process, or make the step on this rank as well, with a loss of zero",
                 severity=Severity.INFO,
                 shared=backward.text(),

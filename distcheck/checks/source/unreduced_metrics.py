@@ -57,15 +57,15 @@ _ORDER = list(_Decides)
 def metrics_of_all_ranks_decide(program: Program) -> Iterator[Finding]:
     """A metric of a part of the data decides nothing before the parts of all ranks are combined."""
     for loop, decides, row in program.table(_worst_decisions):
-        path = program.index.files[loop.file].path
+        at = program.place(loop.file, loop.line)
         yield row.found(
             rules.DC739,
-            f"nothing reduces the metric of the evaluation at {path}:{loop.line}, in which each rank sees its part "
+            f"nothing reduces the metric of the evaluation at {at}, in which each rank sees its part "
             f"of the data only, and here it decides {decides.value}",
             fix="add up sums and counts in tensors, all_reduce both on all ranks after that loop, and divide then",
             severity=Severity.INFO if decides in (_Decides.SAVE, _Decides.SHOWN) else None,
             flow=[
-                f"{path}:{loop.line}: each rank evaluates its part",
+                f"{at}: each rank evaluates its part",
                 f"{row.place}: the metric decides",
             ],
         )
