@@ -88,7 +88,7 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
     data = [atom for atom in (*left, *right) if atom.kind == Kind.BATCH]
     if data:
         # counters of samples grow by the size of a batch, which is mostly the same on all ranks
-        return NOTHING_KNOWN if all(atom.const in _SIZES_OF_DATA for atom in data) else value_of(Kind.BATCH)
+        return NOTHING_KNOWN if all(atom.const in SIZES_OF_DATA for atom in data) else value_of(Kind.BATCH)
     rank = one or other
     if (
         rank is not None
@@ -155,7 +155,7 @@ def device_from(kind: Value, index: Value | None, call: tuple[int, int] | None) 
 
 
 #: What gives the size of data, and nothing else of it.
-_SIZES_OF_DATA = ("len", "size", "numel")
+SIZES_OF_DATA = ("len", "size", "numel")
 
 
 def compare_atom(operator: str, atom: Atom, right: Value, root: bool) -> RankCondition | bool:

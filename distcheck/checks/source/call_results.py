@@ -71,11 +71,12 @@ _JOIN = frozenset(["sum", "max", "min", "any", "all", "stack", "cat", "mean"])
 
 
 def _holds_data(value: Value) -> bool:
-    """Return whether a value is a list of this rank's data: ``[loss for loss in losses.values()]``."""
+    """Return whether a value is a list of this rank's data, not of sizes: ``[loss for loss in losses.values()]``."""
     return any(
-        atom.kind in (Kind.LIST, Kind.TUPLE)
-        and (Value(atom.of).has(Kind.BATCH) or any(item.has(Kind.BATCH) for item in atom.items))
+        inner.kind == Kind.BATCH and inner.const not in algebra.SIZES_OF_DATA
         for atom in value
+        if atom.kind in (Kind.LIST, Kind.TUPLE)
+        for inner in (*atom.of, *(one for item in atom.items for one in item))
     )
 
 

@@ -14,12 +14,14 @@ def main(data, most):
     loader = DataLoader(data, batch_size=4, sampler=DistributedSampler(data), drop_last=True)
     criterion = torch.nn.CrossEntropyLoss(reduction="none")
     seen = 0
+    loaders = [loader]
+    steps = sum(len(one_loader) for one_loader in loaders)
     for batch, label in loader:
         losses = criterion(model(batch.cuda()), label.cuda())
         optimizer.zero_grad()
         losses.mean().backward()
         optimizer.step()
         seen += len(losses) * dist.get_world_size()
-        if seen + batch.size(0) >= most:
+        if seen + batch.size(0) >= most or seen == steps:
             break
     dist.destroy_process_group()
