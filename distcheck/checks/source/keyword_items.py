@@ -11,6 +11,8 @@ from typing import Any
 
 #: Behind the name of a dict, what its items are; names in an environment can't hold braces.
 _ITEMS = ".{}"
+#: The kind of the terms that hold items: nothing uses the values until a call gets them.
+_KIND = "{}"
 #: Methods that change which items a dict has.
 _CHANGE = frozenset({"update", "pop", "popitem", "clear", "setdefault"})
 
@@ -32,7 +34,7 @@ class KeywordItems:
     def stored(self, env: dict[str, int], target: ast.expr, index: int, value: int) -> None:
         """Note that a subscript of a name is assigned."""
         if isinstance(target, ast.Name) and (target.id + _ITEMS) in env:
-            added = self.make("d", (index,), (value,)) if self._is_text(index) else -1
+            added = self.make(_KIND, (index,), (value,)) if self._is_text(index) else -1
             self._keep(env, target.id, self._with(env[target.id + _ITEMS], added))
 
     def called(self, env: dict[str, int], node: ast.Call, call: int) -> None:
@@ -75,21 +77,21 @@ class KeywordItems:
         """Return the items of a dict display, or of ``dict(a=1)``; -1 where not all of their keys are known."""
         parts = self.terms[number]
         if parts[0] == "d":
-            return number if all(map(self._is_text, parts[1])) else -1
+            return self.make(_KIND, *parts[1:]) if all(map(self._is_text, parts[1])) else -1
         is_dict = parts[0] == "c" and self.terms[parts[1]][::2] == ("v", "dict")
         return self._of_keywords(parts[3]) if is_dict and not parts[2] and not parts[4] else -1
 
     def _of_keywords(self, keywords: tuple[tuple[str, int], ...]) -> int:
         keys = tuple(self.make("k", "str", key) for key, _ in keywords)
-        return self.make("d", keys, tuple(item for _, item in keywords))
+        return self.make(_KIND, keys, tuple(item for _, item in keywords))
 
     def _with(self, items: int, added: int) -> int:
         """Return items with those of another dict put over them; -1 where they depend on a branch."""
-        if items < 0 or added < 0 or self.terms[items][0] != "d" or self.terms[added][0] != "d":
+        if items < 0 or added < 0 or self.terms[items][0] != _KIND or self.terms[added][0] != _KIND:
             return -1
         own, other = self.terms[items], self.terms[added]
         merged = dict(zip(own[1], own[2], strict=True)) | dict(zip(other[1], other[2], strict=True))
-        return self.make("d", tuple(merged), tuple(merged.values()))
+        return self.make(_KIND, tuple(merged), tuple(merged.values()))
 
     def _keywords(self, items: int) -> tuple[dict[str, int], bool]:
         """Return the keywords of items, and whether these are all: after a branch, those that both ways have."""
@@ -103,7 +105,7 @@ class KeywordItems:
                 if key in second
             }
             return both, first_whole and second_whole and first.keys() == second.keys()
-        if parts[0] != "d":
+        if parts[0] not in ("d", _KIND):
             return {}, False
         found = {self.terms[key][2]: item for key, item in zip(parts[1], parts[2], strict=True) if self._is_text(key)}
         return found, len(found) == len(parts[1])

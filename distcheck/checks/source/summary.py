@@ -23,6 +23,7 @@ it
 ``("|", first, second)``          either value (after a loop, a ``try``)
 ``("t", terms)``, ``("l", terms)``, ``("d", keys, values)``  tuple, list or set, dict; a set has ``"set"`` behind its
 terms
+``("{}", keys, values)``          the items of a dict at one point, which nothing uses until a call gets them
 ``("*", element, iterable, kind, tests…)``  a comprehension; kind is -1 for a generator expression,
 else 0; tests are its conditions
 ``("e", iterable)``               an element of an iterable: a loop variable
