@@ -503,7 +503,7 @@ def _mark(number: int, x: float, y: float, title: str = "") -> str:
 
 
 def _expected(item: Series, frame: PlotArea, x: Axis, y: Axis) -> list[str]:
-    """Return the dashed curve of expected values. Its name is above its start, where measured curves are low."""
+    """Return the dashed curve of expected values. Its name, if any, is above its start, where measured ones are low."""
     places = [(frame.x(x.share(point.x)), frame.y(y.share(point.y))) for point in item.points]
     if len(places) == 1:
         height = places[0][1]
@@ -515,12 +515,12 @@ def _expected(item: Series, frame: PlotArea, x: Axis, y: Axis) -> list[str]:
     at_x = min(at_x, frame.right - len(item.name) * CHARACTER)
     above = at_y - 6 if at_y - 18 > frame.top - 8 else at_y + 15
     return [
-        f'<g class="expected"><path d="{line}"><title>{_text(item.name)}</title></path>',
+        f'<g class="expected"><path d="{line}"><title>{_text(item.name or item.points[0].title)}</title></path>',
         *(
             f'<path class="goal" d="M{_n(px - 3)} {_n(py)}l3 -3l3 3l-3 3z"><title>{_text(point.title)}</title></path>'
             for (px, py), point in zip(places, item.points, strict=True)
         ),
-        f"{_label(max(at_x, frame.left) + 4, above, item.name, 'halo')}</g>",
+        f"{_label(max(at_x, frame.left) + 4, above, item.name, 'halo') if item.name else ''}</g>",
     ]
 
 

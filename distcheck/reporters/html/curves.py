@@ -125,15 +125,22 @@ def _latency(
     points = [point for item in series for point in item.points]
     if not points:
         return
-    y = charts.log_axis([point.y for point in points], 9, measured.tick_time)
+    least_s = min(point.y for point in points)
+    expected = [item for key, group in groups.items() for item in _expected_times(names[key], group, least_s)]
+    for number, item in enumerate(expected):  # one label for all lines of a kind; each point has its own
+        if item.name in [other.name for other in expected[:number]]:
+            expected[number] = item._replace(name="")
+    limits = [point.y for item in expected for point in item.points]
+    y = charts.log_axis([*(point.y for point in points), *limits], 9, measured.tick_time)
     x = charts.size_axis([point.x for point in points], 11, size_text)
     smallest = min(points, key=lambda point: (point.x, point.y))
     description = (
         f"Median time of {', '.join(item.name for item in series)} over message size on logarithmic axes; the "
         f"shortest at {size_text(smallest.x)} is {measured.time_text(smallest.y)}."
     )
+    description += "".join(f" Dashed: {item.name}." for item in expected if item.name)
     picture = charts.curves_svg(
-        series,
+        [*expected, *series],
         x,
         y,
         charts.Caption("latency", "Time over message size", description, "message size", "time of the slowest rank"),
@@ -141,6 +148,37 @@ def _latency(
         height=360,
     )
     yield f'<figure class="whole"><figcaption>Time over message size</figcaption>{picture}</figure>'
+
+
+def _expected_times(name: str, group: Sequence[measured.Result], least_s: float) -> Iterator[charts.Series]:
+    """Yield, for each kind of expected bandwidth, the times in which each size has it.
+
+    :param least_s: the shortest measured time: below it, latency counts and not bandwidth
+    """
+    timed = [
+        row
+        for row in group
+        if charts.drawable(row.median_s) and charts.drawable(row.busbw_gbytes_per_s) and charts.drawable(row.size_bytes)
+    ]
+    goals: dict[str, dict[int, float]] = {}
+    for row in timed:
+        for goal in row.expected:
+            if charts.drawable(goal.busbw_gbytes_per_s):
+                goals.setdefault(goal.name, {})[row.size_bytes] = goal.busbw_gbytes_per_s
+    for kind, rates in goals.items():
+        # one figure is the bandwidth of all sizes, as in the charts of bandwidth
+        only = next(iter(rates.values())) if len(rates) == 1 else None
+        points = []
+        for row in timed:
+            rate = only or rates.get(row.size_bytes)
+            if rate is not None and row.median_s and row.busbw_gbytes_per_s:
+                seconds = row.median_s * row.busbw_gbytes_per_s / rate
+                if seconds < least_s:
+                    continue
+                tip = f"{kind} of {name}, {size_text(row.size_bytes)}: {measured.time_text(seconds)}"
+                points.append(charts.Point(row.size_bytes, seconds, title=tip))
+        if len(points) > 1:
+            yield charts.Series(kind, tuple(points), expected=True)
 
 
 def _results(
