@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,6 +49,7 @@ class Case(NamedTuple):
     #: processes besides the first one that run before the signal is sent
     children: int = 0
     prepare: Callable[[Path], None] = lambda _: None
+    variables: Mapping[str, str] = {}
     #: seconds that it works on before the signal
     after_s: float = 0.3
     needs_torch: bool = False
@@ -89,6 +90,14 @@ def _logs(folder: Path) -> None:
         (folder / f"{number}.log").write_text(lines * 2)
 
 
+#: The first of two tasks of a step, of which the other never comes.
+_STEP = {
+    "SLURM_JOB_ID": "77", "SLURM_STEP_ID": "3", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NTASKS": "2",
+    "SLURM_STEP_NUM_TASKS": "2", "SLURM_NNODES": "2", "SLURM_JOB_NUM_NODES": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+    "SLURM_STEP_NUM_NODES": "2", "SLURM_NODEID": "0", "SLURMD_NODENAME": "gpu00",
+    "SLURM_STEP_NODELIST": "gpu[00-01]", "SLURM_JOB_NODELIST": "gpu[00-01]",
+}  # fmt: skip
+
 CASES = (
     Case("env", ("env",), after_s=0.05),
     Case("lint -j 2", ("lint", "-j", "2", "."), 2, _sources),
@@ -98,6 +107,11 @@ CASES = (
     Case("log -j 2", ("log", "-j", "2", "."), 2, _logs),
     Case("lsp", ("lsp",), 0, after_s=2.0),
     Case("log --follow", ("log", "--follow", "a.log"), 0, _log, 1.0),
+    Case("log on a pipe", ("log", "-"), 0, after_s=2.0),
+    Case("env --merge", ("env", "--merge", "--wait", "600"), 0, after_s=5.0, variables=_STEP),
+    Case("stuck", ("stuck", "--hang-timeout", "600"), 0, after_s=4.0),
+    Case("collective --nnodes", ("collective", "--nnodes", "2", "--node-rank", "0", "--master-addr", "127.0.0.1",
+         "--master-port", "29617", "--nproc", "2", "--backend", "gloo"), 0, after_s=6.0, needs_torch=True),
     Case("collective", ("collective", "--nproc", "2", "-n", "2000"), 2, needs_torch=True, after_s=2.0),
     Case("rehearse", ("rehearse", "--nnodes", "1", "--nproc-per-node", "2", "--steps", "0", "--", "train.py"), 2, _job,
          6.0, needs_torch=True),
@@ -131,7 +145,7 @@ def _started(case: Case, base: Path, mark: str) -> Iterator[subprocess.Popen[byt
         **{name: value for name, value in os.environ.items() if not name.startswith("DISTCHECK_")},
         _MARK: mark, "TMPDIR": str(base / "tmp"), "HOME": str(base / "home"), "OMP_NUM_THREADS": "1",
         "XDG_CACHE_HOME": str(base / "home" / ".cache"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1", **case.variables,
     }  # fmt: skip
     with (base / "output").open("wb") as output:
         process = subprocess.Popen(

@@ -64,7 +64,7 @@ def test_one_rank_is_not_applicable() -> None:
 def test_without_a_baseline_that_is_said() -> None:
     text = page(CASES["two"])[0]
     assert "no baseline: the bandwidth is measured, not judged" in text
-    assert 'class="expected"' not in text
+    assert "Dashed:" not in text
 
 
 def test_many_ranks_are_a_distribution_and_outliers() -> None:
