@@ -106,8 +106,8 @@ def steps_depend_on_no_data(program: Program) -> Iterator[Finding]:
             continue
         yield backward.found(
             rules.DC707,
-            f"`{condition_text(program, backward.file, guard)}` in {program.line_name(backward.file, guard.line)} comes "
-            f"out differently on each rank, while `{backward.text()}` needs all ranks",
+            f"`{condition_text(program, backward.file, guard)}` in {program.line_name(backward.file, guard.line)} "
+            f"comes out differently on each rank, while `{backward.text()}` needs all ranks",
             fix="make the backward pass on all ranks in every step, with a loss of zero where a rank has none",
             basis=(guard.who,),
             severity=backward.milder_in_tests(rules.DC707),
