@@ -953,16 +953,24 @@ class Program(SourceSpans):
             )
         imported = {mention.path for mention in self.mentions(name) or () if mention.imports}
         having.update(one for one in importing if self.index.files[one].path in imported)
-        for one in (file, *importing):
-            text = self.index.files[one].text
-            for match in _USES_NAMES_OF.finditer(text):
-                module = match[1] or match[2]
-                if module is None:
-                    if one in having:
-                        return True
-                elif self._module_called(one, module, text) in having:
-                    return True
-        return False
+        return any(
+            (is_own and one in having) or not having.isdisjoint(modules)
+            for one in (file, *importing)
+            for is_own, modules in (self._composed_names(one),)
+        )
+
+    @cached
+    def _composed_names(self, file: int) -> tuple[bool, frozenset[int | None]]:
+        """Return whether a file composes names of its own module, and the other modules whose names it composes."""
+        text = self.index.files[file].text
+        modules = {match[1] or match[2] for match in _USES_NAMES_OF.finditer(text)}
+        imported = {part for dotted in self.imports(file) for part in dotted.split(".")}
+        named = frozenset(
+            self._module_called(file, module, text)
+            for module in modules
+            if module is not None and (module in imported or f" as {module}" in text)
+        )
+        return None in modules, named
 
     def _module_called(self, file: int, name: str, text: str) -> int | None:
         """Return the module of the project that a name in a file is imported as."""
