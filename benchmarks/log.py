@@ -36,11 +36,11 @@ MOST_MEMORY = 150e6
 LEAST_RATIO = 1 / 3
 #: Lines of other text between two repeated ones.
 APART = 5
-#: What all ranks repeat, with the rank, its node and its GPU, and a number that differs.
+#: What all ranks repeat, with the rank, its node, GPU and process, and a number that differs.
 REPEATED = {
     "notice": "[rank{rank}]:[W301 00:00:01.{number:09} reducer.cpp:1457] Warning: find_unused_parameters=True was "
     "specified in DDP constructor, but did not find any unused parameters in the forward pass. (function operator())",
-    "failure": "node{node:03}:{number}:{number} [{gpu}] NCCL WARN Call to ibv_modify_qp failed with error Connection "
+    "failure": "node{node:03}:{pid}:{pid} [{gpu}] NCCL WARN Call to ibv_modify_qp failed with error Connection "
     "timed out errno {number}",
 }
 
@@ -118,7 +118,11 @@ def with_repeated(lines: str, repeat: str, chance: random.Random) -> str:
         if number % APART == APART - 1:
             rank = number % RANKS
             node, gpu = divmod(rank, GPUS)
-            made.append(REPEATED[repeat].format(rank=rank, node=node, gpu=gpu, number=chance.randint(4000, 9999)))
+            made.append(
+                REPEATED[repeat].format(
+                    rank=rank, node=node, gpu=gpu, pid=4000 + rank, number=chance.randint(4000, 9999)
+                )
+            )
     return "\n".join(made) + "\n"
 
 
