@@ -209,6 +209,8 @@ def mask_all(value: Value) -> Value:
 
 
 def _without(value: Any) -> Any:
+    if value is None or isinstance(value, (int, float)):  # most members of a finding
+        return value
     if isinstance(value, str):
         return mask_forms(value) if type(value) is str else value
     if isinstance(value, Fix):

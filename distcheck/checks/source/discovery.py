@@ -173,25 +173,71 @@ def _library_stamp() -> bytes:
     return f"{spec.origin}:{found.st_size}:{found.st_mtime_ns}".encode("utf-8", "surrogateescape")
 
 
+#: The regular expression of a pattern for one name at any depth: ``build/``, ``.env``, ``*.so``.
+_OF_A_NAME = re.compile(
+    r"\^\(\?:\.\+/\)\?(?P<ends>\[\^/\]\*)?(?P<text>(?:[\w~-]|\\[^\w\s])+)"
+    r"(?:(?P<folder>\(\?:/\)|/\.\*\$)|\(\?:\(\?:/\)\|\$\)|\(\?:/\.\*\)\?\$)"
+)
+
+
+class _Name(NamedTuple):
+    """A pattern for one name at any depth. Most patterns are such, and to compile them takes longer than a search."""
+
+    text: str
+    #: names that end so fit
+    ends: bool
+    #: only a folder fits
+    folder: bool
+
+    @classmethod
+    def of(cls, source: str) -> _Name | None:
+        """Return what a regular expression of an ignore file means, None for one about more than a name."""
+        found = _OF_A_NAME.fullmatch(source)
+        if found is None:
+            return None
+        return cls(re.sub(r"\\(.)", r"\1", found["text"]), found["ends"] is not None, found["folder"] is not None)
+
+    def fits(self, parts: Sequence[str]) -> bool:
+        """Return whether a part of a path fits; the last part of a folder is empty."""
+        named = parts[:-1] if self.folder else parts
+        return any(part.endswith(self.text) for part in named) if self.ends else self.text in named
+
+
 class _GitIgnore:
     """One ``.gitignore`` file."""
 
     def __init__(self, folder: str, patterns: Sequence[_Pattern]) -> None:
         self.folder = folder
+        names = [_Name.of(source) for _, _, source in patterns]
         #: the last that fits decides
-        self.patterns = [(include, folders, _linear(source)) for include, folders, source in patterns]
+        self.patterns = [
+            (include, folders, _linear(source), name)
+            for (include, folders, source), name in zip(patterns, names, strict=True)
+        ]
         # one search for all: most paths fit none, and are done with then
-        self._any = _union([source for _, _, source in self.patterns])
+        self._names = {name.text for name in names if name is not None and not name.ends}
+        self._ends = tuple({name.text for name in names if name is not None and name.ends})
+        self._any = _union([source for _, _, source, name in self.patterns if name is None])
 
     def ignores(self, path: str, *, folder: bool) -> bool | None:
         """Return whether it ignores an absolute path; None where no pattern matches."""
         relative = path[len(self.folder) + 1 :] if self.folder != "/" else path[1:]
         if folder:
             relative += "/"
-        if self._any is None or self._any.match(relative) is None:
+        parts = relative.split("/")
+        # the end of a regular expression may stand before a line end
+        plain = "\n" not in relative
+        if (
+            plain
+            and self._names.isdisjoint(parts)
+            and not any(part.endswith(self._ends) for part in parts)
+            and (self._any is None or self._any.match(relative) is None)
+        ):
             return None
-        for include, folders, source in reversed(self.patterns):
-            if (folder or not folders) and re.match(source, relative) is not None:
+        for include, folders, source, name in reversed(self.patterns):
+            if (folder or not folders) and (
+                name.fits(parts) if plain and name is not None else re.match(source, relative) is not None
+            ):
                 return include
         return None
 

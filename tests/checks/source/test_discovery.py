@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import sys
@@ -17,7 +18,9 @@ from distcheck.checks.source.discovery import (
     MARKDOWN_SUFFIXES,
     FoundFiles,
     Globs,
+    _GitIgnore,
     _linear,
+    _Name,
     _patterns_of,
     _regex,
     discover,
@@ -286,3 +289,29 @@ def test_an_ignore_file_that_is_no_ordinary_file_is_not_read(tmp_path: Path) -> 
     os.mkfifo(tmp_path / "b" / ".gitignore")  # would block
     (tmp_path / ".gitignore").symlink_to("/dev/zero")
     assert files(tmp_path) == ["a.py", "b/b.py"]
+
+
+PATTERNS = (
+    "build/", "*.pyc", "name", "/abs", ".env", "*.py[cod]", "docs/_build/", "*$py.class", "foo*", "!keep", "a b",
+    "*.egg-info/", r"\#odd", "x?z",
+)  # fmt: skip
+PARTS = ("build", "a.pyc", ".pyc", "name", "name\n", "names", "abs", ".env", "m.pyo", "keep", "docs", "_build", "#odd")
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_patterns_of_one_name_fit_what_their_regular_expressions_fit(folder: bool) -> None:
+    patterns = _patterns_of(PATTERNS)
+    assert {_Name.of(source) is None for _, _, source in patterns} == {True, False}
+    ignore = _GitIgnore("/r", patterns)
+    for length in (1, 2, 3):
+        for parts in itertools.product(PARTS, repeat=length):
+            relative = "/".join(parts)
+            wanted = next(
+                (
+                    include
+                    for include, folders, source in reversed(patterns)
+                    if (folder or not folders) and re.match(source, f"{relative}/" if folder else relative)
+                ),
+                None,
+            )
+            assert ignore.ignores(f"/r/{relative}", folder=folder) is wanted, relative
