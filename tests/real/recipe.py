@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from tests.real import recipes
 
-#: Where ranks ended, if not in a line of the script: after enough steps or with the script; with the script.
-STEPS, FINISHED = "steps", "finished"
+#: Where ranks ended, if not in a line of the script: after enough steps or with the script; with the script; waiting.
+STEPS, FINISHED, HUNG = "steps", "finished", "stands"
 
 
 class Judged(NamedTuple):
@@ -62,7 +62,7 @@ class Recipe(NamedTuple):
     no_cpu: str = ""
     #: optimizer steps that the rehearsal reaches at least
     steps: int = 3
-    #: STEPS, FINISHED, ``hung``, or the line in which the script fails
+    #: STEPS, FINISHED, HUNG, or the line in which the script fails
     ends: str = STEPS
     #: why the rehearsal does not get as far as GPUs would; empty: it does
     limit: str = ""

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from distcheck.runtime.coordination.root_cause import reports_lost_peer
-from tests.real.recipe import FINISHED, STEPS, Judged, Loaded, Recipe
+from tests.real.recipe import FINISHED, HUNG, STEPS, Judged, Loaded, Recipe
 
 ROOT = Path(__file__).parent.parent.parent
 #: Reports of ``watch`` and ``rehearse``.
@@ -252,21 +252,32 @@ def table(results: list[Result]) -> str:
     for result in results:
         recipe = result.recipe
         link = f"[{recipe.repository}](https://github.com/{recipe.repository})"
-        far = f"no: {recipe.limit}" if recipe.limit else "yes"
-        cells = [f"{link} `{Path(recipe.folder, recipe.script)}`", far, _codes(recipe, True), _codes(recipe, False)]
+        cells = [
+            f"{link} `{Path(recipe.folder, recipe.script)}`",
+            _far(recipe),
+            _codes(recipe, True),
+            _codes(recipe, False),
+        ]
         cells += [_seconds(each) for each in (result.plain, result.watched, result.rehearsal)]
         rows.append(f"| {' | '.join(cells)} |")
     recipes = [result.recipe for result in results]
+    fail = sum(not recipe.limit and recipe.ends not in (STEPS, FINISHED) for recipe in recipes)
     judged = [one for recipe in recipes for one in recipe.findings]
     repositories = {recipe.repository for recipe in recipes}
     far = sum(not recipe.limit for recipe in recipes)
     rows += [
         "",
-        f"{len(recipes)} scripts of {len(repositories)} repositories; {far} get as far as with GPUs. {len(judged)} "
-        f"findings: {sum(one.true for one in judged)} true, {sum(not one.true for one in judged)} false. "
+        f"{len(recipes)} scripts of {len(repositories)} repositories; {far} get as far as with GPUs, {fail} of them "
+        f"fail there or hang. {len(judged)} findings: {sum(one.true for one in judged)} true, {sum(not one.true for one in judged)} false. "
         f"{sum(not recipe.no_cpu for recipe in recipes)} scripts also run on CPUs.",
     ]
     return "\n".join(rows)
+
+
+def _far(recipe: Recipe) -> str:
+    if recipe.limit:
+        return f"no: {recipe.limit}"
+    return {STEPS: "yes", FINISHED: "yes", HUNG: "yes, it hangs"}.get(recipe.ends, f"yes, it fails: {recipe.ends}")
 
 
 def _codes(recipe: Recipe, true: bool) -> str:

@@ -12,7 +12,7 @@ import pytest
 from distcheck.rules import catalogue
 from tests.real import recipe, run
 from tests.real.__main__ import main
-from tests.real.recipe import FINISHED, Judged, Loaded, Recipe
+from tests.real.recipe import FINISHED, HUNG, Judged, Loaded, Recipe
 
 RECIPES = recipe.load()
 MADE_UP = Recipe("made/up", "0" * 40, "train.py", "toy", arguments=("{data}/words",), ends=FINISHED, steps=2)
@@ -84,7 +84,7 @@ def of(ends: list[dict[str, object]], ended: str = "ended", steps: int = 3) -> r
             ("a.py:3", 3, "E"),
         ),
         (of([{"how": "finished", "status": 2, "place": ""}]), ("finished with status 2", 3, "")),
-        (of([{}, {}], ended="hung", steps=0), ("hung", 0, "")),
+        (of([{}, {}], ended="stands", steps=0), (HUNG, 0, "")),
         (run.Outcome(None, 9.0, ""), ("no end in time", 0, "")),
         (run.Outcome(2, 9.0, "no such script"), ("no report", 0, "no such script")),
     ],
@@ -125,12 +125,15 @@ def test_the_table_counts() -> None:
     results = [
         run.Result("one", MADE_UP._replace(findings=judged), run.Outcome(0, 12.3, ""), None, None, ()),
         run.Result("two", MADE_UP._replace(limit="a kernel"), None, None, None, ()),
+        run.Result("three", MADE_UP._replace(ends="train.py:9"), None, None, None, ()),
     ]
     assert run.table(results).splitlines()[2:] == [
         "| [made/up](https://github.com/made/up) `train.py` | yes | DC720 | DC201 | – | – | 12 s |",
         "| [made/up](https://github.com/made/up) `train.py` | no: a kernel | – | – | – | – | – |",
+        "| [made/up](https://github.com/made/up) `train.py` | yes, it fails: train.py:9 | – | – | – | – | – |",
         "",
-        "2 scripts of 1 repositories; 1 get as far as with GPUs. 2 findings: 1 true, 1 false. 2 scripts also run on CPUs.",
+        "3 scripts of 1 repositories; 2 get as far as with GPUs, 1 of them fail there or hang. "
+        "2 findings: 1 true, 1 false. 3 scripts also run on CPUs.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""A vision transformer with AMP, Mixup and repeated augmentation."""
+"""A vision transformer with AMP and Mixup."""
 
 from pathlib import Path
 
@@ -16,6 +16,7 @@ RECIPE = Recipe(
         "--batch-size=2",
         "--epochs=1",
         "--num_workers=1",
+        "--no-repeated-aug",
         "--data-path={data}",
     ),
     install=("timm==0.4.12", "torchvision"),

@@ -12,11 +12,11 @@ RECIPE = Recipe(
     kind="vision",
     launcher=(),
     nodes=1,
-    arguments=("--n_gpu=4", "--size=64", "--epoch=1", "{data}"),
+    arguments=("--n_gpu=4", "--size=32", "--epoch=4", "{data}"),
     install=("torchvision", "tqdm"),
     no_cpu="it needs CUDA",
 )
 
 
 def make_data(folder: Path) -> None:
-    made_data.image_folder(folder, images=64)
+    made_data.image_folder(folder, images=8, size=(32, 32))
