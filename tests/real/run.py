@@ -263,12 +263,13 @@ def table(results: list[Result]) -> str:
     recipes = [result.recipe for result in results]
     fail = sum(not recipe.limit and recipe.ends not in (STEPS, FINISHED) for recipe in recipes)
     judged = [one for recipe in recipes for one in recipe.findings]
+    true = sum(one.true for one in judged)
     repositories = {recipe.repository for recipe in recipes}
     far = sum(not recipe.limit for recipe in recipes)
     rows += [
         "",
         f"{len(recipes)} scripts of {len(repositories)} repositories; {far} get as far as with GPUs, {fail} of them "
-        f"fail there or hang. {len(judged)} findings: {sum(one.true for one in judged)} true, {sum(not one.true for one in judged)} false. "
+        f"fail there or hang. {len(judged)} findings: {true} true, {len(judged) - true} false. "
         f"{sum(not recipe.no_cpu for recipe in recipes)} scripts also run on CPUs.",
     ]
     return "\n".join(rows)
