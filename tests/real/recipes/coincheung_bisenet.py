@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.real import made_data
-from tests.real.recipe import Recipe
+from tests.real.recipe import Judged, Recipe
 
 RECIPE = Recipe(
     repository="CoinCheung/BiSeNet",
@@ -14,6 +14,15 @@ RECIPE = Recipe(
     variables=(("TORCH_HOME", "{data}/torch"),),
     install=("opencv-python-headless", "torchvision", "tabulate"),
     no_cpu="it binds a GPU",
+    steps=3,
+    findings=(
+        Judged(
+            "DC722",
+            "tools/train_amp.py:205",
+            True,
+            "all ranks test for the folder and then make it, and the second one fails",
+        ),
+    ),
 )
 
 

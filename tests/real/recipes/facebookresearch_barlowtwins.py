@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.real import made_data
-from tests.real.recipe import Recipe
+from tests.real.recipe import FINISHED, Recipe
 
 RECIPE = Recipe(
     repository="facebookresearch/barlowtwins",
@@ -15,6 +15,8 @@ RECIPE = Recipe(
     arguments=("{data}", "--epochs=1", "--workers=1", "--batch-size=4", "--projector=64-64-64", "--print-freq=1"),
     install=("torchvision",),
     no_cpu="it starts a rank for each GPU",
+    ends=FINISHED,
+    steps=0,
 )
 
 

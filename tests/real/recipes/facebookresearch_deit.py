@@ -12,7 +12,7 @@ RECIPE = Recipe(
     kind="vision",
     arguments=(
         "--model=deit_tiny_patch16_224",
-        "--input-size=64",
+        "--input-size=32",
         "--batch-size=2",
         "--epochs=1",
         "--num_workers=1",
@@ -21,6 +21,8 @@ RECIPE = Recipe(
     ),
     install=("timm==0.4.12", "torchvision"),
     no_cpu="it binds a GPU",
+    ends="engine.py:98",
+    steps=3,
 )
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.real import made_data
-from tests.real.recipe import Recipe
+from tests.real.recipe import HUNG, Judged, Recipe
 
 RECIPE = Recipe(
     repository="rosinality/vq-vae-2-pytorch",
@@ -12,11 +12,27 @@ RECIPE = Recipe(
     kind="vision",
     launcher=(),
     nodes=1,
-    arguments=("--n_gpu=4", "--size=32", "--epoch=4", "{data}"),
+    arguments=("--n_gpu=4", "--size=64", "--epoch=1", "{data}"),
     install=("torchvision", "tqdm"),
     no_cpu="it needs CUDA",
+    ends=HUNG,
+    steps=1,
+    findings=(
+        Judged(
+            "DC206",
+            "distributed/launch.py:61",
+            True,
+            "a barrier comes before the line that binds each rank to its GPU, and torch 2.13 runs it on GPU 0",
+        ),
+        Judged(
+            "DC704",
+            "train_vqvae.py:71",
+            True,
+            "after the last batch of this run rank 0 alone calls the wrapped model, and DDP broadcasts its buffers there",
+        ),
+    ),
 )
 
 
 def make_data(folder: Path) -> None:
-    made_data.image_folder(folder, images=8, size=(32, 32))
+    made_data.image_folder(folder, images=64)
