@@ -12,11 +12,14 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, NotApplicable, Severity
 from distcheck.core.registry import fact, probe
+from distcheck.runtime.coordination.call_signatures import OBJECTS
 
 from .plan import Rehearsal, where
 
 #: Dtypes in which bytes are sent that another dtype is made of.
 _BYTES = frozenset({"uint8", "int8"})
+#: Those of the two messages in which objects travel: sizes, and bytes.
+_OF_OBJECTS = frozenset({OBJECTS, "int64", "uint8"})
 
 
 class Message(NamedTuple):
@@ -37,7 +40,8 @@ class Message(NamedTuple):
     @property
     def text(self) -> str:
         """Return ``isend (float32 [20]) at train.py:88``."""
-        return f"{self.operation} ({self.dtype} {list(self.size)}) at {self.place}"
+        what = "" if self.dtype == OBJECTS else f" ({self.dtype} {list(self.size)})"
+        return f"{self.operation}{what} at {self.place}"
 
 
 class Split(NamedTuple):
@@ -90,16 +94,18 @@ def messages_match(messages: Messages) -> Iterator[Finding]:
     """Report a send whose receive expects other elements or another dtype."""
     reported: set[tuple[str, str]] = set()
     for sent, received in messages.pairs:
-        other_dtype = sent.dtype != received.dtype and not {sent.dtype, received.dtype} & _BYTES
+        both = {sent.dtype, received.dtype}
+        objects = OBJECTS in both
+        other_dtype = len(both) > 1 and not (both <= _OF_OBJECTS if objects else both & _BYTES)
         if not other_dtype and (sent.elements == received.elements or sent.dtype != received.dtype):
             continue
         if (sent.place, received.place) in reported:
             continue
         reported.add((sent.place, received.place))
-        what = "dtypes" if other_dtype else "sizes"
+        what = "objects" if objects else "dtypes" if other_dtype else "sizes"
+        differ = "holds objects on one of its two ranks" if objects else f"has other {what} on its two ranks"
         yield rules.DC709.found(
-            f"a message has other {what} on its two ranks: rank {sent.rank} calls {sent.text}, rank {received.rank} "
-            f"calls {received.text}",
+            f"a message {differ}: rank {sent.rank} calls {sent.text}, rank {received.rank} calls {received.text}",
             where=where(received.place, [received.rank]),
             fix=Fix(_FIXES[what], where="code"),
             # gloo leaves the end of a longer buffer as it is
@@ -109,6 +115,7 @@ def messages_match(messages: Messages) -> Iterator[Finding]:
 
 
 _FIXES = {
+    "objects": "receive what send_object_list sends with recv_object_list, and tensors with recv",
     "dtypes": "receive into a tensor of the dtype that is sent; no dtype travels with a message",
     "sizes": "send the size first, and receive into a tensor of that size",
 }

@@ -60,6 +60,25 @@ def test_good_messages() -> None:
     assert judged() == []
 
 
+def objects(direction: str, rank: int) -> list[LoggedEvent]:
+    """A list of objects travels as two messages."""
+    return [pair(direction, rank, [], "objects", nth=nth) for nth in (1, 2)]
+
+
+def test_objects_and_tensors() -> None:
+    (found,) = judged(*objects("send", 0), pair("recv", 1, [4, 2]))
+    assert (found.code, found.severity, found.where.line) == ("DC709", Severity.ERROR, 20)
+    assert "a message holds objects on one of its two ranks: rank 0 calls send at train.py:10" in found.message
+    (found,) = judged(pair("send", 0, [4, 2]), *objects("recv", 1))
+    assert found.fix is not None
+    assert "recv_object_list" in found.fix.text
+    # objects on both sides; a receiver that reads the sizes and the bytes itself; the message after the objects
+    assert judged(*objects("send", 0), *objects("recv", 1)) == []
+    own = [pair("recv", 1, [1], "int64"), pair("recv", 1, [90], "uint8", nth=2)]
+    assert judged(*objects("send", 0), *own) == []
+    assert judged(*objects("send", 0), pair("recv", 1, [8], nth=3)) == []
+
+
 def test_parts_of_an_all_to_all() -> None:
     (found,) = judged(split(0, [4, 2], [4, 2]), split(1, [1, 5], [1, 5]))
     assert (found.code, found.severity, found.where.ranks) == ("DC709", Severity.ERROR, "0-1")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from distcheck.runtime.coordination.call_signatures import OBJECTS
 from distcheck.runtime.coordination.model import CollectiveCall, RecordedCall
-from distcheck.runtime.coordination.pair_counts import direction_of
+from distcheck.runtime.coordination.pair_counts import direction_of, messages_of
 from distcheck.runtime.coordination.patching import harmless
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
@@ -34,11 +35,17 @@ def install(event_log: EventLog, plan: RehearsalPlan) -> None:
 
 
 def _note_pair(event_log: EventLog, call: CollectiveCall) -> None:
-    size = call.sizes[0] if len(call.sizes) == 1 else None
-    if size is not None:
+    count = messages_of(call.operation)
+    if count > 1:
+        size, dtype = [], OBJECTS
+    elif len(call.sizes) == 1:
+        size, dtype = list(call.sizes[0]), call.dtypes[0]
+    else:
+        return
+    for nth in range(call.nth, call.nth + count):
         _note(
-            event_log, "pair", call, direction=direction_of(call), peer=call.peer, tag=call.tag, nth=call.nth,
-            size=list(size), dtype=call.dtypes[0],
+            event_log, "pair", call, direction=direction_of(call), peer=call.peer, tag=call.tag, nth=nth, size=size,
+            dtype=dtype,
         )  # fmt: skip
 
 
