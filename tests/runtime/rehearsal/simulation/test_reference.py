@@ -39,7 +39,7 @@ def rows(
     rates = more.pop("rates", (0.1, 0.1))
     data = {
         "number": 0, "samples": samples, "most": 2, "random": False, "closure": False, "half": False, "sharded": False,
-        "normalized": [], "gradients": {"weight": list(weight), "bias": list(bias)},
+        "normalized": [], "accelerated": False, "gradients": {"weight": list(weight), "bias": list(bias)},
         "parameters": {name: list(values) for name, values in START.items()}, "rates": [rates[0]], **more,
     }  # fmt: skip
     changed = {
@@ -136,6 +136,11 @@ def test_bad_dc765_another_schedule() -> None:
     assert "by a factor of 0.64 in the first step, and of 0.8 on one rank" in finding.message
 
 
+def test_good_dc765_accelerate_steps_schedulers_for_each_rank() -> None:
+    one = rows(0, MEAN, ["a", "b", "c", "d"], rates=(0.05, 0.04), accelerated=True)
+    assert found(rehearsed(two(REDUCED, rates=(0.1, 0.064), accelerated=True), one)) == []
+
+
 def test_good_dc765_a_rate_for_the_number_of_ranks() -> None:
     ranks = two(REDUCED, rates=(0.2, 0.16), after=0.2)
     assert found(rehearsed(ranks, rows(0, MEAN, ["a", "b", "c", "d"], rates=(0.1, 0.08)))) == []
@@ -153,7 +158,7 @@ WRONG = two((times(2.0, MEAN),) * 2)
     ("ranks", "one", "why"),
     [
         (WRONG, rows(0, MEAN, ["a", "b"]), "the ranks get 4 samples before the first step, and one rank gets 2; --ref"),
-        (WRONG, rows(0, MEAN, ["a", "b", "c", "e"]), "one rank gets 4 others"),
+        (WRONG, rows(0, MEAN, ["a", "b", "c", "e"]), "the 4 samples before the first step are others on one rank"),
         (WRONG, rows(0, MEAN, ["a", "b", "c", "d"], random=True), "draws random numbers"),
         (WRONG, rows(0, MEAN, ["a", "b", "c", "d"], closure=True), "computes gradients in its step"),
         (WRONG, rows(0, MEAN, ["a", "b", "c", "d"], sharded=True), "are shards"),

@@ -151,6 +151,7 @@ class _ReferenceHook:
             closure=closure,
             half=self.half or any(one.element_size() < 4 for _, one in chosen),
             sharded=len(plain) < len(named),
+            accelerated="accelerate.scheduler" in sys.modules,
             normalized=sorted(self.normalized),
             gradients={name: self.digests.projections(one.grad) for name, one in chosen if one.grad is not None},
             parameters={name: self.digests.projections(one) for name, one in chosen},
