@@ -48,8 +48,7 @@ class Case(NamedTuple):
     arguments: tuple[str, ...]
     #: processes besides the first one that run before the signal is sent
     children: int = 0
-    prepare: Callable[[Path], None] = lambda _: None
-    variables: Mapping[str, str] = {}
+    prepare: Callable[[Path], subprocess.Popen[bytes] | None] = lambda _: None
     #: seconds that it works on before the signal
     after_s: float = 0.3
     needs_torch: bool = False
@@ -57,6 +56,7 @@ class Case(NamedTuple):
     whole_job: bool = False
     #: the beginning of temporary files of other programs
     foreign: str = "/"
+    variables: Mapping[str, str] = {}
 
 
 def _job(folder: Path) -> None:
@@ -76,6 +76,13 @@ def _pickles(folder: Path) -> None:
 
 def _sleeper(folder: Path) -> None:
     (folder / "sleep.py").write_text("import time\ntime.sleep(600)\n")
+
+
+def _rank(folder: Path) -> subprocess.Popen[bytes]:
+    variables = {"RANK": "0", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "leftovers"}
+    return subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"], cwd=folder, env={**os.environ, **variables}
+    )
 
 
 def _log(folder: Path) -> None:
@@ -109,7 +116,7 @@ CASES = (
     Case("log --follow", ("log", "--follow", "a.log"), 0, _log, 1.0),
     Case("log on a pipe", ("log", "-"), 0, after_s=2.0),
     Case("env --merge", ("env", "--merge", "--wait", "600"), 0, after_s=5.0, variables=_STEP),
-    Case("stuck", ("stuck", "--hang-timeout", "600"), 0, after_s=4.0),
+    Case("stuck", ("stuck", "--job", "leftovers", "--hang-timeout", "600"), 0, _rank, 4.0),
     Case("collective --nnodes", ("collective", "--nnodes", "2", "--node-rank", "0", "--master-addr", "127.0.0.1",
          "--master-port", "29617", "--nproc", "2", "--backend", "gloo"), 0, after_s=6.0, needs_torch=True),
     Case("collective", ("collective", "--nproc", "2", "-n", "2000"), 2, needs_torch=True, after_s=2.0),
@@ -137,8 +144,7 @@ class Left(NamedTuple):
 def _started(case: Case, base: Path, mark: str) -> Iterator[subprocess.Popen[bytes]]:
     for name in ("tmp", "home", "shm", "work"):
         (base / name).mkdir(parents=True, exist_ok=True)
-    if not any((base / "work").iterdir()):
-        case.prepare(base / "work")
+    beside = None if any((base / "work").iterdir()) else case.prepare(base / "work")
     own = case.arguments if case.arguments[0] == "-m" else ("-m", "distcheck", *case.arguments)
     command = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /dev/shm && exec "$@"', str(base / "shm")]
     environment = {
@@ -160,6 +166,9 @@ def _started(case: Case, base: Path, mark: str) -> Iterator[subprocess.Popen[byt
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.wait()
+        if beside is not None:
+            beside.kill()
+            beside.wait()
 
 
 def _alive(mark: str) -> list[int]:
@@ -223,6 +232,10 @@ def test_a_signal_leaves_nothing(case: Case, number: signal.Signals, tmp_path: P
         before = left.processes
         left = measure(case, signal.SIGTERM, tmp_path)  # the next run removes what it left
         assert not before
+    if case.name == "env --merge" and number == signal.SIGKILL:
+        assert left == (0, (), (), (".distcheck-77.3", ".distcheck-77.3/collector"), left.seconds)
+        left = measure(case, signal.SIGTERM, tmp_path)  # the next run of this job removes it
+        assert not [*(tmp_path / "work").iterdir()]
     assert left[:4] == (0, (), (), ()), left
 
 
