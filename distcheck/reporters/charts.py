@@ -81,11 +81,13 @@ class Point(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Points of one curve. An ``expected`` one is dashed, and has its label next to it."""
+    """Points of one curve. An ``expected`` one is dashed, and has its label at its start."""
 
     name: str
     points: tuple[Point, ...]
     expected: bool = False
+    #: the label is below the start, as measured values are above it
+    below: bool = False
 
 
 class Cell(NamedTuple):
@@ -513,14 +515,15 @@ def _expected(item: Series, frame: PlotArea, x: Axis, y: Axis) -> list[str]:
         line = "M" + "L".join(f"{_n(at_x)} {_n(at_y)}" for at_x, at_y in places)
         at_x, at_y = min(places)
     at_x = min(at_x, frame.right - len(item.name) * CHARACTER)
-    above = at_y - 6 if at_y - 18 > frame.top - 8 else at_y + 15
+    fits = at_y + 18 < frame.bottom if item.below else at_y - 18 <= frame.top - 8
+    label_y = at_y + 15 if fits else at_y - 6
     return [
         f'<g class="expected"><path d="{line}"><title>{_text(item.name or item.points[0].title)}</title></path>',
         *(
             f'<path class="goal" d="M{_n(px - 3)} {_n(py)}l3 -3l3 3l-3 3z"><title>{_text(point.title)}</title></path>'
             for (px, py), point in zip(places, item.points, strict=True)
         ),
-        f"{_label(max(at_x, frame.left) + 4, above, item.name, 'halo') if item.name else ''}</g>",
+        f"{_label(max(at_x, frame.left) + 4, label_y, item.name, 'halo') if item.name else ''}</g>",
     ]
 
 

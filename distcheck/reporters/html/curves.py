@@ -127,7 +127,9 @@ def _latency(
         return
     least_s = min(point.y for point in points)
     expected = [item for key, group in groups.items() for item in _expected_times(names[key], group, least_s)]
-    for number, item in enumerate(expected):  # one label for all lines of a kind; each point has its own
+    # one label for all lines of a kind, at the lowest; each point has its own
+    expected.sort(key=lambda item: item.points[0].y)
+    for number, item in enumerate(expected):
         if item.name in [other.name for other in expected[:number]]:
             expected[number] = item._replace(name="")
     limits = [point.y for item in expected for point in item.points]
@@ -178,7 +180,7 @@ def _expected_times(name: str, group: Sequence[measured.Result], least_s: float)
                 tip = f"{kind} of {name}, {size_text(row.size_bytes)}: {measured.time_text(seconds)}"
                 points.append(charts.Point(row.size_bytes, seconds, title=tip))
         if len(points) > 1:
-            yield charts.Series(kind, tuple(points), expected=True)
+            yield charts.Series(kind, tuple(points), expected=True, below=True)
 
 
 def _results(
