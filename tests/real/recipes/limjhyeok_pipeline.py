@@ -1,6 +1,6 @@
 """A transformer in a GPipe schedule, one stage for each GPU of a node."""
 
-from tests.real.recipe import Recipe
+from tests.real.recipe import Judged, Recipe
 
 RECIPE = Recipe(
     repository="limJhyeok/distributed-training-learning",
@@ -9,7 +9,15 @@ RECIPE = Recipe(
     kind="language",
     nodes=1,
     no_cpu="NCCL only",
-    ends="finished",
-    steps=0,
     options=("--nproc-per-node=2", "--gpus-per-node=2"),
+    ends="src/pp_train.py:62",
+    steps=0,
+    findings=(
+        Judged(
+            "DC206",
+            "src/pp_train.py:18",
+            True,
+            "no line binds a rank to its GPU, and torch 2.13 runs barriers without a device on GPU 0",
+        ),
+    ),
 )

@@ -54,12 +54,13 @@ def read_models(rehearsal: Rehearsal) -> TrainedModels:
 def copies_stay_equal(models: TrainedModels) -> Iterator[Finding]:
     """Report parameters that begin equal on ranks that train together, and drift apart.
 
-    :raises Unavailable: several ranks train, and none of them communicates
+    :raises Unavailable: several ranks train, and none of them communicates between the first step and the last
     """
     yield from copies.copies_stay_equal(models)
-    last = [step for of_model in models.steps.values() for step in of_model[max(of_model)]]
-    hooked = any(step.hooked_elsewhere for step in last)
-    if len(last) > len(models.steps) and not (models.any_wrapped or hooked or any(step.calls for step in last)):
+    ends = [(of_model[min(of_model)], of_model[max(of_model)]) for of_model in models.steps.values()]
+    pairs = [pair for first, last in ends for pair in zip(first, last, strict=True)]
+    silent = not any(early.calls != late.calls or late.hooked_elsewhere for early, late in pairs)
+    if len(pairs) > len(ends) and silent and not models.any_wrapped:
         raise Unavailable("the ranks make steps without a collective, and nothing shows that they train one model")
 
 

@@ -75,12 +75,14 @@ def test_bad_dc763_in_a_script_that_was_ended_early_if_gradients_are_reduced() -
     assert [one.code for one in found(series(calls=lambda count: {"model": count}), "steps")] == ["DC763"]
 
 
-def test_ranks_that_never_communicate_are_not_checked() -> None:
-    alone = judged(series(calls=lambda count: {}))
+@pytest.mark.parametrize("calls", [{}, {"few": 1}])
+def test_ranks_that_never_communicate_between_steps_are_not_checked(calls: dict[str, int]) -> None:
+    """Making the group counts as a call."""
+    alone = judged(series(calls=lambda count: calls))
     assert (alone.findings, [item.what for item in alone.not_checked]) == ((), ["DC763"])
-    assert judged(series(calls=lambda count: {"few": 1})).not_checked == ()
-    assert judged(series(calls=lambda count: {}, wrapped=True)).not_checked == ()
-    assert judged([row for row in series(calls=lambda count: {}) if not row.rank], ranks=(0,)).not_checked == ()
+    assert judged(series(calls=lambda count: {"few": count}, varied=False)).not_checked == ()
+    assert judged(series(calls=lambda count: calls, wrapped=True)).not_checked == ()
+    assert judged([row for row in series(calls=lambda count: calls) if not row.rank], ranks=(0,)).not_checked == ()
 
 
 def test_bad_dc763_hooks_that_average_are_on_another_model() -> None:
@@ -94,7 +96,6 @@ def test_bad_dc763_hooks_that_average_are_on_another_model() -> None:
         pytest.param(series(values=lambda rank, count: 10 * count), "finished", id="equal"),
         pytest.param(series(values=lambda rank, count: 10 * count + rank), "finished", id="never equal"),
         pytest.param(series(varied=False), "finished", id="constants at first: parts of a model may be"),
-        pytest.param(series(calls=lambda count: {"few": 1}), "finished", id="no collective between steps"),
         pytest.param(series(), "steps", id="ended early, and only numbers are reduced"),
         pytest.param(series(calls=lambda count: {"few": count, "other": 1}), "finished", id="activations are exchanged"),
         pytest.param(series(synced=1), "finished", id="averaged after the last step"),
