@@ -101,6 +101,8 @@ def helpers(decorator: str = "") -> str:
         ("pass", {"other_py": "import helpers\n\nif __name__ == '__main__':\n    helpers.outer(1)\n"}),
         ("pass", {"conf_yaml": "_target_: helpers.outer\n"}),
         ("pass", {"more_py": "import helpers\n\nTABLE = {'sum': 'outer'}\n"}),
+        # a file that this Python can't read
+        ("pass", {"other_py": "import torch.distributed\nimport helpers\n\nhelpers.outer(1)\nprint 'done'\n"}),
         # a file that the linter puts aside
         ("import plain\n    plain.go()", {"plain_py": "import helpers\n\n\ndef go():\n    helpers.outer(1)\n"}),
     ],

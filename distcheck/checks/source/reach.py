@@ -202,6 +202,8 @@ class _Users:
         number, other = self.numbers.get(path), self.numbers.get(mention.path)
         if number is None or other is None or number == other or len(names) > 1:
             return True
+        if not self.program.index.scopes[other]:
+            return True  # no Python that this one can read
         own = self.program.index.scopes[other][0].bindings.get(names[0], ())
         is_its_own = bool(own) and all(self.program.terms[other][term][0] != "i" for term in own)
         return not is_its_own and other in self.program.evaluator.importers(number)
