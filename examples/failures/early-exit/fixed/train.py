@@ -21,3 +21,4 @@ def main():
 
 if __name__ == "__main__":
     main()
+    dist.destroy_process_group()
