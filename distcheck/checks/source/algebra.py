@@ -308,6 +308,8 @@ _TRUE_FOR = {
 }
 
 
+#: Whether the first rank, or the first of its host, is among these.
+_OF_FIRST = {Who.MAIN: True, Who.LOCAL_MAIN: True, Who.OTHERS: False, Who.LOCAL_OTHERS: False}
 #: What is true on all ranks.
 _TRUE_EVERYWHERE = frozenset((Kind.UNIFORM, *SIZES, Kind.ENV_TEXT))
 #: What exists or not, as a test of the rank decides.
@@ -336,6 +338,10 @@ def truth(value: Value) -> RankCondition:
             continue
         else:
             who = NOT_CLEAR
+        if atom.when.who == Who.SINGLE and who.who in _OF_FIRST:
+            # without other ranks, the first one is the only one
+            (true if _OF_FIRST[who.who] else false).append(atom.when)
+            continue
         true.append(both((atom.when, who)))
     if not true:
         return ALWAYS if false else NOT_CLEAR

@@ -38,7 +38,7 @@ TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "lightning.py
 #: Words in a condition that can't be followed, which may test the rank.
 _PLAUSIBLE = re.compile(
     r"rank|is_?main|main_?proc|master|chief|primary|leader|coordinator|is_?zero|global_?zero|is_?root|should_save|to_disk"
-    r"|writer|is_?first|dist|process|node|gpu|device|local|worker|proc_?id|only_one|host",
+    r"|writer|is_?first|dist|process|node|gpu|device|local|worker|proc_?id|only_one|host|\bnr\b",
     re.IGNORECASE,
 )
 #: Words in a condition after which an error is raised, which may mean that there are no other ranks. That the others
@@ -54,6 +54,12 @@ _OF_OTHER_THINGS = re.compile(
     r"|distort\w*|distribution|num_workers|low_rank\w*|lora_rank|rank_dropout|device_type|get_device_capability",
     re.IGNORECASE,
 )
+_COUNT = r"\b(?:num_?|n_?)?(?:nodes|gpus|hosts|machines|processes|procs|devices|nnodes|ngpus) ?"
+#: Tests of a number that is the same on all ranks, by polarity: they pass where there are several.
+_ARE_SEVERAL = {
+    True: re.compile(rf"{_COUNT}(?:> ?1|>= ?2|!= ?1)(?![\w.])"),
+    False: re.compile(rf"{_COUNT}(?:<= ?1|< ?2|== ?1)(?![\w.])"),
+}
 #: Words in the name of an unknown value that distinguish processes.
 _OF_PROCESS = re.compile(
     r"(^|_)(rank|pid|uuid|host|hostname|worker|shard|part|proc|process|partition|replica|node|gpu|device|local)"
@@ -286,7 +292,7 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
             if (who == Who.SINGLE and polarity) or (who == Who.DISTRIBUTED and not polarity):
                 return True
             words = _PLAUSIBLE_IN_ERROR if kind == "exit:raise" else _PLAUSIBLE
-            if who == Who.UNCLEAR and words.search(_without_other_things(row.term_text(term))):
+            if who == Who.UNCLEAR and words.search(_without_other_things(row.term_text(term), several=polarity)):
                 return True
             if _has_no_rank(row, term, polarity):
                 return True
@@ -318,8 +324,11 @@ def _is_between_barriers(row: EventRow) -> bool:
 _ALL_BUT_FEW = frozenset((Who.OTHERS, Who.LOCAL_OTHERS, Who.ALL_BUT_ONE))
 
 
-def _without_other_things(text: str) -> str:
-    """Return the text of a condition without what is no word about ranks: parsers, lengths of loaders, data."""
+def _without_other_things(text: str, *, several: bool) -> str:
+    """Return the text of a condition without what is no word about ranks: parsers, lengths of loaders, data, counts.
+
+    :param several: the condition holds; else it does not
+    """
     text = _PARSED.sub("args", text)
     while (length := _LENGTH_OF_LOADER.search(text)) is not None:
         end, open_ones = length.end(), 1
@@ -327,7 +336,7 @@ def _without_other_things(text: str) -> str:
             open_ones += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1
         text = f"{text[: length.start()]}length{text[end:]}"
-    return _OF_OTHER_THINGS.sub("", text)
+    return _ARE_SEVERAL[several].sub("", _OF_OTHER_THINGS.sub("", text))
 
 
 def has_stand_in(row: EventRow) -> bool:

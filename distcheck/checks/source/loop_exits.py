@@ -39,6 +39,8 @@ _RUNNERS = frozenset(
     ["accelerate.Accelerator.backward", "lightning.fabric.Fabric.backward", "deepspeed.DeepSpeedEngine.backward"]
 )
 
+#: Functions that are entered for a backward pass: ``step()``, and what it calls.
+_DEEPEST_STEP = 2
 #: Ways to leave a step, and what they do.
 _WAYS = {
     "break": "ends the loop",
@@ -70,9 +72,11 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
         if guard is None:
             continue
         shared = _shared(program, sequences, row, loop, "continue" if alone else way)
-        if shared is not None and shared.method != "backward" and _is_rank_itself(program, guard, row.file):
+        if shared is None:
+            continue
+        if not _makes_a_backward_pass(program, shared) and _is_rank_itself(program, guard, row.file):
             continue  # a collective behind an exit by rank: DC702
-        if shared is None or _agreed(program, sequences, row, guard, loop) or row in exits_by_metrics(program):
+        if _agreed(program, sequences, row, guard, loop) or row in exits_by_metrics(program):
             continue
         by_rank = guard.who.who in PARTIAL
         condition = condition_text(program, row.file, guard)
@@ -315,12 +319,25 @@ def _shared(program: Program, sequences: Sequences, row: EventRow, loop: int, wa
             continue
         if program.excludes(row, other) or partial_guards(other):
             continue
-        if other.method == "backward" and _backward_is_shared(program, other):
+        if _makes_a_backward_pass(program, other):
             return other
         collective = sequences.collective_site(other)
         if collective is not None:
             return other
     return None
+
+
+def _makes_a_backward_pass(program: Program, call: SourceCall, depth: int = 0) -> bool:
+    """Return whether a call is a backward pass that averages gradients, or a function that makes one on all ranks."""
+    if call.method == "backward":
+        return _backward_is_shared(program, call)
+    return depth < _DEEPEST_STEP and any(
+        isinstance(inner, SourceCall)
+        and not inner.inside("if", "except")
+        and _makes_a_backward_pass(program, inner, depth + 1)
+        for function in program.functions(call)
+        for inner in program.rows_of(*function)
+    )
 
 
 def _backward_is_shared(program: Program, call: SourceCall) -> bool:

@@ -15,9 +15,10 @@ from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .summary import Block
 from .values import NoConstant
-from .vocabulary import INIT, word_set
+from .vocabulary import INIT, SPAWNS, word_set
 
 #: Exceptions that a failed rendezvous raises, or that hold it: those of torch derive from RuntimeError.
+_CAUGHT_OF_RANKS = frozenset(["Exception", "BaseException", "ProcessException", "ProcessRaisedException"])
 _CAUGHT = frozenset(["Exception", "BaseException", "RuntimeError", "DistError", "DistBackendError", "DistNetworkError"])
 _RANK_NAME = re.compile(r"(^|_)(rank|process_index|process_id)$", re.I)
 _SIZE_NAME = re.compile(r"(^|_)(world_?size|num_processes|n_?procs|num_gpus)$", re.I)
@@ -105,7 +106,7 @@ def failed_collectives_end_the_rank(program: Program) -> Iterator[Finding]:
 
 
 #: What an except may do that ends nothing.
-_REPORTS = word_set("print debug info warning warn error exception log format str print_exc format_exc")
+_REPORTS = word_set("print debug info warning warn error exception critical log format str print_exc format_exc")
 
 
 def _does_nothing(program: Program, row: EventRow, handler: int) -> bool:
@@ -254,6 +255,35 @@ def started_ranks_are_watched(program: Program) -> Iterator[Finding]:
             severity=wait.level_in_tests if lost else Severity.INFO,
             flow=[f"{call.place}: the ranks are started"],
         )
+
+
+@probe(rules.DC748)
+def errors_of_ranks_are_raised(program: Program) -> Iterator[Finding]:
+    """What ``spawn()`` raises for a failed rank ends the script, or changes what it does."""
+    for call in program.calls_to(*SPAWNS):
+        around = [node for _, node in call.blocks if node[1] == "try"]
+        if not around or call.inside("for", "while", "except") or program.index.files[call.file].cells:
+            continue
+        if call.constant(3, "join") is False or _is_a_trial(program, call, around[-1]):
+            continue
+        caught = next(
+            (
+                one
+                for one in handlers(program, call.file, around[-1])
+                if catches(program, call.file, program.blocks[call.file][one][2], _CAUGHT_OF_RANKS)
+            ),
+            -1,
+        )
+        if caught >= 0 and _does_nothing(program, call, caught):
+            line = program.blocks[call.file][caught][4]
+            yield call.found(
+                rules.DC748,
+                f"{program.line_name(call.file, line)} catches the error that {call.method}() raises when a rank has "
+                "failed, and at most prints it: the script ends with status 0",
+                fix="let the error end the script, or end the except with `sys.exit(1)`",
+                severity=call.level_in_tests,
+                flow=[f"{program.place(call.file, line)}: its errors are ignored"],
+            )
 
 
 def _receives(row: EventRow) -> bool:
