@@ -20,5 +20,5 @@ RECIPE = Recipe(
     arguments=(*_SMALL, "--use-gpu", "--dist-backend=nccl"),
     cpu_arguments=(*_SMALL, "--dist-backend=gloo"),
     install=("numpy", "scikit-learn", "tensorboard", "tqdm"),
-    findings=(Judged("DC721", "dlrm_s_pytorch.py:1510", True, "All ranks write events to one folder, run_kaggle_pt."),),
+    findings=(Judged("DC721", "dlrm_s_pytorch.py:1510", True, "all ranks write events to one folder, run_kaggle_pt"),),
 )
