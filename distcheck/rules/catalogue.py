@@ -121,7 +121,7 @@ DC337 = _rule("DC337", "wsl2-limits", "IE", "env log", "WSL2 limits what NCCL ca
 
 # DC4xx: Network
 DC401 = _rule("DC401", "master-port-in-use", "E", "env log", "The port for the rendezvous is taken")
-DC402 = _rule("DC402", "master-port-unwise", "WE", "env launch lint", "The port for the rendezvous is privileged or may be given away", in_folders="many")
+DC402 = _rule("DC402", "master-port-unwise", "WE", "env launch lint", "The port for the rendezvous is privileged or may be given away")
 DC403 = _rule("DC403", "master-unreachable", "EI", "env ranks log", "The rendezvous address can't be reached")
 DC404 = _rule("DC404", "master-name-unresolvable", "E", "env log", "A host name does not resolve")
 DC405 = _rule("DC405", "hostname-is-loopback", "EI", "env log", "This host's name resolves to loopback")
@@ -220,7 +220,7 @@ DC744 = _rule("DC744", "hard-coded-rendezvous", "W", "lint launch", "The rendezv
 DC745 = _rule("DC745", "spawn-without-main-guard", "EW", "lint", "Processes are spawned without a main guard", in_folders="many")
 DC746 = _rule("DC746", "file-init-stale", "W", "lint", "A file rendezvous may find a stale file", in_folders="many")
 DC747 = _rule("DC747", "init-failure-ignored", "W", "lint", "A rank goes on alone when the process group can't be created", in_folders="many")
-DC748 = _rule("DC748", "rank-failure-unnoticed", "WI", "lint", "The script does not notice that a rank which it started failed", in_folders="many")
+DC748 = _rule("DC748", "rank-failure-unnoticed", "WI", "lint", "The script does not notice that a rank which it started failed")
 DC749 = _rule("DC749", "collective-failure-ignored", "W", "lint", "A rank goes on when a collective failed", in_folders="many")
 DC750 = _rule("DC750", "forward-bypasses-ddp", "EW", "lint rehearse", "The forward pass goes around DDP", in_folders="many")
 DC751 = _rule("DC751", "requires-grad-after-wrap", "WE", "lint rehearse", "requires_grad changes after the model was wrapped", in_folders="many")
