@@ -28,13 +28,19 @@ class CodeBlock(NamedTuple):
         return self.first <= line <= self.last
 
 
-def blocks_in(source: bytes) -> tuple[CodeBlock, ...]:
-    """Return all blocks of a script, outermost first; () if it cannot be parsed."""
+def blocks_in(source: bytes, *, behind_exits: bool = True) -> tuple[CodeBlock, ...]:
+    """Return all blocks of a script, outermost first; () if it cannot be parsed.
+
+    :param behind_exits: what follows an ``if`` on the rank that leaves counts as a branch
+    """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return ()
-    found = [item for node in ast.walk(tree) for made in (_made_by(node), _behind_exits(node)) for item in made]
+    nodes = list(ast.walk(tree))
+    found = [item for node in nodes for item in _made_by(node)]
+    if behind_exits:
+        found += [item for node in nodes for item in _behind_exits(node)]
     return tuple(sorted(found, key=lambda block: (block.first, -block.last)))
 
 

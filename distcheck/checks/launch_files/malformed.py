@@ -141,7 +141,8 @@ def addresses_are_set(launch_files: LaunchFiles) -> Iterator[Finding]:
             if values:
                 yield rules.DC102.found(
                     f"{option_name(site, (option,))} uses {' and '.join(values)}, which neither this script nor Slurm "
-                    f"sets: {'it is' if len(values) == 1 else 'they are'} empty",
+                    f"sets: {'it is' if len(values) == 1 else 'they are'} empty, unless the shell that submits the job "
+                    "exports it",
                     severity=Severity.WARNING,
                     where=location_of(site, word, option),
                     evidence={"variables": list(values)},

@@ -31,7 +31,8 @@ def _blocks_around(frame: TracebackFrame) -> tuple[CodeBlock, ...] | None:
     lines = source.decode("utf-8", "replace").splitlines()
     if not frame.code or not 0 < frame.line <= len(lines) or lines[frame.line - 1].strip() != frame.code.strip():
         return None
-    return around(blocks_in(source), frame.line)
+    # an exit on the rank before the line is DC702, as in lint
+    return around(blocks_in(source, behind_exits=False), frame.line)
 
 
 def _source(path: str) -> bytes:
