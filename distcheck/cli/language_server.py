@@ -335,6 +335,8 @@ class LintServer(LanguageServer):
             process.join()
             process.close()
             receiver.close()
+        if self._change != change:
+            raise Outdated  # it came in with the answer
         if isinstance(found, Exception):
             raise found
         return found
