@@ -88,7 +88,7 @@ def memory_of(options: LintOptions, inputs: LintFiles, changed: Mapping[str, byt
     return RunMemory(options.cache, options, inputs)
 
 
-class Answers:
+class CachedAnswers:
     """Plain values that runs of the same code with the same options keep for each other."""
 
     def __init__(self, cache: Cache, stamp: bytes) -> None:
@@ -357,9 +357,9 @@ class RunMemory:
             _put(self.cache, key, _plain_verdict(verdict))
 
     @property
-    def answers(self) -> Answers:
+    def answers(self) -> CachedAnswers:
         """What runs with these options keep about single files of a part."""
-        return Answers(self.cache, self._options)
+        return CachedAnswers(self.cache, self._options)
 
     # documents
 

@@ -111,7 +111,7 @@ def test_a_name_that_communicates_now(tree: Tree, followed: list[int]) -> None:
 def test_damaged_answers_are_found_again(
     tree: Tree, followed: list[int], monkeypatch: pytest.MonkeyPatch, damaged: object
 ) -> None:
-    monkeypatch.setattr(lint_verdicts.Answers, "recall", lambda self, *name: damaged)
+    monkeypatch.setattr(lint_verdicts.CachedAnswers, "recall", lambda self, *name: damaged)
     tree.write("exchange.py", UNEVEN, at=OLD + 1)
     assert "DC709 exchange.py" in tree.check()
 

@@ -389,18 +389,10 @@ class Sequences:
                     break
         return list(dict.fromkeys(found))
 
-    def rows_in(self, row: EventRow, block: int) -> list[EventRow]:
-        """Return the events of a row's function below a block."""
-        return [
-            other
-            for other in self.program.rows_of(row.file, row.scope)
-            if any(number == block for number, _ in other.blocks)
-        ]
-
     def arm(self, row: EventRow, block: int) -> tuple[list[CollectiveSite], bool, bool]:
         """Return the collectives below a block in order, whether that is exact, whether more may be unseen."""
         collectives, exact, unseen = [], True, False
-        for other in self.rows_in(row, block):
+        for other in row.rows_in(block):
             if not isinstance(other, SourceCall):
                 continue
             collective = self.collective_site(other)
@@ -425,7 +417,7 @@ class Sequences:
                     above = self.program.blocks[row.file][above][0]
                 if above == block and block > 0:
                     yield row.file, number
-        for other in self.rows_in(row, block):
+        for other in row.rows_in(block):
             if isinstance(other, SourceCall):
                 for term in other.argument_terms:
                     for atom in other.term_value(term):

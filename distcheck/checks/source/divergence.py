@@ -231,7 +231,7 @@ def _calls_before_leaving(sequences: Sequences, call: SourceCall, guard: Guard) 
     around = {number for number, _ in call.blocks}
     for one in sequences.exits_behind(call, guard):
         apart = next((number for number, node in one.blocks if node[1] == "if" and number not in around), None)
-        for row in sequences.rows_in(call, apart) if apart is not None else ():
+        for row in call.rows_in(apart) if apart is not None else ():
             if isinstance(row, SourceCall) and row.number < one.number:
                 yield row
 
@@ -517,7 +517,7 @@ def _in_groups(
 ) -> list[tuple[str, tuple[int, int]]] | None:
     """Return the collectives of groups below a block in order: name and group; None where a group is not known."""
     found = []
-    for row in sequences.rows_in(call, block):
+    for row in call.rows_in(block):
         if not isinstance(row, SourceCall) or not row.is_to(*vocabulary.COLLECTIVES):
             continue
         group = row.argument_term(None, "group")
@@ -579,7 +579,7 @@ def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
         guard = leaves_alone(program, sequences, row, loop)
         if guard is None:
             continue
-        inside = [other for other in sequences.rows_in(row, loop) if isinstance(other, SourceCall) and other.loops]
+        inside = [other for other in row.rows_in(loop) if isinstance(other, SourceCall) and other.loops]
         shared = [
             collective
             for other in inside
@@ -611,7 +611,7 @@ def leaves_alone(program: Program, sequences: Sequences, row: EventRow, loop: in
     guards = [guard for guard in partial_guards(row) if guard.block > loop and not guard.kind.startswith("exit:")]
     if not guards or _heard_of(program, row, guards[-1]):
         return None
-    inside = sequences.rows_in(row, loop)
+    inside = row.rows_in(loop)
     if any(other.kind == "exit" and other.number != row.number and _opposite(other, guards[0]) for other in inside):
         return None
     arm = [other for other in inside if any(number == guards[0].block for number, _ in other.blocks)]
@@ -645,7 +645,7 @@ def _is_local(collective: CollectiveSite) -> bool:
 
 def _same_group_elsewhere(sequences: Sequences, call: SourceCall, guard: Guard) -> bool:
     """Return whether the other ranks make the same group in their own arm, or under a test of their own."""
-    apart = [other for block in sequences.arms_against(call, guard) for other in sequences.rows_in(call, block)]
+    apart = [other for block in sequences.arms_against(call, guard) for other in call.rows_in(block)]
     for other in sequences.program.rows_of(call.file, call.scope):
         if other != call and any(_halves(guard, own, True) for own in other.guards if own.who.who in PARTIAL):
             apart.append(other)

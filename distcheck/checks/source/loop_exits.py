@@ -252,7 +252,7 @@ def failed_steps_end_the_rank(program: Program) -> Iterator[Finding]:
                 program, sequences, backward, handler
             ):
                 continue
-            row = _first_in(program, backward, handler)
+            row = next(iter(backward.rows_in(handler)), None)
             yield (row or backward).found(
                 rules.DC707,
                 f"a rank whose step fails goes on with the next one, since {program.line_name(backward.file, line)} "
@@ -265,17 +265,9 @@ def failed_steps_end_the_rank(program: Program) -> Iterator[Finding]:
             break
 
 
-def _first_in(program: Program, row: EventRow, block: int) -> EventRow | None:
-    return next((one for one in _rows_in(program, row, block)), None)
-
-
-def _rows_in(program: Program, row: EventRow, block: int) -> list[EventRow]:
-    return [one for one in program.rows_of(row.file, row.scope) if any(number == block for number, _ in one.blocks)]
-
-
 def _goes_on(program: Program, sequences: Sequences, row: EventRow, handler: int) -> bool:
     """Return whether a rank gets to its next step from a handler: by ``continue``, or past its end."""
-    rows = _rows_in(program, row, handler)
+    rows = row.rows_in(handler)
     if any(
         isinstance(one, SourceCall)
         and (one.method == "backward" or sequences.collective_site(one) is not None or sequences.is_unseen(one))
@@ -311,7 +303,7 @@ def _is_flag(program: Program, guard: Guard, file: int) -> bool:
 def _shared(program: Program, sequences: Sequences, row: EventRow, loop: int, way: str) -> SourceCall | None:
     """Return what all ranks do together in the loop: for ``continue``, in the rest of the step."""
     # without a loop, in the rest of the function
-    rows = sequences.rows_in(row, loop) if loop else program.rows_of(row.file, row.scope)
+    rows = row.rows_in(loop) if loop else program.rows_of(row.file, row.scope)
     for other in rows:
         if not isinstance(other, SourceCall):
             continue

@@ -153,7 +153,7 @@ def unmatched(
         others = [
             other
             for place in sequences.arms_against(call, guard)
-            for other in sequences.rows_in(call, place)
+            for other in call.rows_in(place)
             # what stands under a further condition may be for another setting
             if isinstance(other, SourceCall)
             and not any(node[1] == "if" and number > place for number, node in other.blocks)

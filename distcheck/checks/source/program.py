@@ -217,6 +217,11 @@ class EventRow:
         """
         return self.program.blocks_around(self.file, self.block)
 
+    def rows_in(self, block: int) -> list[EventRow]:
+        """Return the rows of its function that stand in a block."""
+        rows = self.program.rows_of(self.file, self.scope)
+        return [row for row in rows if any(number == block for number, _ in row.blocks)]
+
     def inside(self, *kinds: str) -> bool:
         """Whether a block of such a kind is around it: ``for``, ``while``, ``try``, ``except``, ``finally``, ``with``,
         ``if``.

@@ -17,8 +17,9 @@ from .summary import Block
 from .values import NoConstant
 from .vocabulary import INIT, SPAWNS, word_set
 
-#: Exceptions that a failed rendezvous raises, or that hold it: those of torch derive from RuntimeError.
+#: What ``spawn()`` raises for a failed rank, and its bases.
 _CAUGHT_OF_RANKS = frozenset(["Exception", "BaseException", "ProcessException", "ProcessRaisedException"])
+#: Exceptions that a failed rendezvous raises, or that hold it: those of torch derive from RuntimeError.
 _CAUGHT = frozenset(["Exception", "BaseException", "RuntimeError", "DistError", "DistBackendError", "DistNetworkError"])
 _RANK_NAME = re.compile(r"(^|_)(rank|process_index|process_id)$", re.I)
 _SIZE_NAME = re.compile(r"(^|_)(world_?size|num_processes|n_?procs|num_gpus)$", re.I)
@@ -111,8 +112,7 @@ _REPORTS = word_set("print debug info warning warn error exception critical log 
 
 def _does_nothing(program: Program, row: EventRow, handler: int) -> bool:
     """Return whether an ``except`` at most reports that something failed."""
-    rows = [one for one in program.rows_of(row.file, row.scope) if any(inner == handler for inner, _ in one.blocks)]
-    return all(isinstance(one, SourceCall) and one.method in _REPORTS for one in rows)
+    return all(isinstance(one, SourceCall) and one.method in _REPORTS for one in row.rows_in(handler))
 
 
 def _is_a_trial(program: Program, row: EventRow, attempt: Block) -> bool:
@@ -144,7 +144,7 @@ def _alone_after(program: Program, row: EventRow) -> tuple[EventRow, str] | None
     for number in handlers(program, row.file, attempt):
         if not catches(program, row.file, program.blocks[row.file][number][2]):
             continue
-        rows = [one for one in program.rows_of(row.file, row.scope) if any(inner == number for inner, _ in one.blocks)]
+        rows = row.rows_in(number)
         if any(_ends_or_repeats(program, one) for one in rows):
             return None
         return next(((one, text) for one in rows if (text := _made_alone(one))), None)
