@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import mmap
 import threading
 import time
@@ -71,6 +72,8 @@ def started() -> Iterator[list[RankMonitor]]:
     for monitor in monitors:
         monitor.leave()
         assert not monitor._thread.is_alive()
+    # with abort, a process that does not end some seconds after this is ended: not the one that runs the tests
+    faulthandler.cancel_dump_traceback_later()
 
 
 def until(test: Callable[[], bool]) -> None:
