@@ -57,8 +57,12 @@ class Page(NamedTuple):
     @property
     def notes(self) -> str:
         """How often the rule is right, and what follows for its level; empty where nothing was measured."""
-        notes = [f"Findings in public code that were read one by one: {self.measured}."] if self.measured else []
-        many = "too few findings in public code were judged right"
+        notes = (
+            [f"Its findings in the last sample of public code, read one by one: {self.measured}."]
+            if self.measured
+            else []
+        )
+        many = "too few of all its findings in public code were judged, or right"
         if not self.is_judged:
             many = "no finding in public code was judged yet"
         why = {

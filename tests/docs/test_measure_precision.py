@@ -144,7 +144,8 @@ def test_a_figure_is_replaced_and_removed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("default", "why"), [("many", "too few findings in public code were judged right"), ("unjudged", "no finding")]
+    ("default", "why"),
+    [("many", "too few of all its findings in public code were judged, or right"), ("unjudged", "no finding")],
 )
 def test_a_page_gives_the_reason_for_its_level(default: str, why: str) -> None:
     text = f"---\ncode: DC999\nname: a-b\nseverities: error\nchecks: lint\nsummary: A call\ndefault: {default}\n---\n"
