@@ -45,6 +45,10 @@ _KEPT = re.compile(
     r"^[ \t]*(?:local[ \t]+)?(?P<name>[A-Za-z_]\w*)=[\"']?(?:\$\?|\$\{(?:\?|PIPESTATUS\[\d+\])\})[\"']?[ \t]*$",
     re.MULTILINE,
 )
+#: What may end the script before its last command, or hand over the status.
+_MAY_END = re.compile(
+    r"\b(?:exit|return|exec|kill|pkill|scancel|bkill|qdel|trap|errexit|err_exit)\b|\bset[ \t]+-\w*e|:\?"
+)
 _TRAP = re.compile(r"^[ \t]*trap\b[^\n]*\bERR\b", re.MULTILINE)
 _DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|BSUB|FLUX|COBALT|\$)[ \t]")
 _SHEBANG = re.compile(r"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-\S+[ \t]+)*)?(?:\S*/)?(?P<shell>\w+)(?P<options>[^\n]*)")
@@ -224,11 +228,20 @@ class _Script:
         """Return how statements behind a launch decide the status instead."""
         if options.errexit:
             return None
-        if not all(map(self._succeeds, behind)):
-            following = next((one for one in behind if self._is_launch(one)), None)
-            return None if following is None else self._lost("next", following)
-        # a bare exit passes on what stands before it
-        return self._lost("behind", behind[-1])
+        following = next((one for one in behind if self._is_launch(one)), None)
+        if following is not None:
+            return self._lost("next", following)
+        # the last command decides, whatever stands before it; a bare exit passes on what stands before it
+        decides = self._succeeds(behind[-1]) and not any(map(self._may_end, behind[:-1]))
+        return self._lost("behind", behind[-1]) if decides else None
+
+    def _may_end(self, node: Any) -> bool:
+        """Return whether a statement may end the script with another status, itself or in a function of the file."""
+        if self._succeeds(node):
+            return False
+        text = self.source.text[node.start_byte : node.end_byte]
+        names = {_name_of(child) for child in self.root.named_children if child.type == "function_definition"}
+        return _MAY_END.search(text) is not None or any(re.search(rf"\b{re.escape(name)}\b", text) for name in names)
 
     def _waited(self, node: Any) -> _Lost | None:
         """Return the ``wait`` without a process that decides for a launch in the background, or that there is none."""
@@ -270,8 +283,12 @@ class _Script:
             return True
         if node.type in ("declaration_command", "unset_command"):
             return True
-        if node.type == "compound_statement":
+        if node.type in ("compound_statement", "else_clause"):
             return all(map(self._succeeds, _statements(node)))
+        if node.type in ("if_statement", "elif_clause"):  # 0 if no condition is true
+            then = next((child.end_byte for child in node.children if child.type == "then"), node.end_byte)
+            inner = [child for child in node.named_children if child.start_byte >= then and child.type != "comment"]
+            return all(map(self._succeeds, inner))
         words = self._words(node)
         if not words:
             return False
@@ -306,6 +323,11 @@ def _handles(script: str, end: int) -> bool:
     if any(re.search(rf"\b{match['name']}\b", others) for match in _KEPT.finditer(behind)):
         return True
     return _HANDLES.search(_KEPT.sub("", behind)) is not None
+
+
+def _name_of(function: Any) -> str:
+    name = function.child_by_field_name("name")
+    return "" if name is None else name.text.decode(errors="replace")
 
 
 def _statements(parent: Any) -> list[Any]:
