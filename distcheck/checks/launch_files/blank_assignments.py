@@ -1,10 +1,12 @@
-"""Assignments that a blank turns into a command, so that a launch gets an empty value: ``NAME = value``.
+"""Assignments that are a command for the shell, so that a launch gets another value: ``NAME = value``, ``$NAME=value``.
 
-For the shell, the name of an assignment, its ``=`` and its value are one word (bash(1), "PARAMETERS").
+For the shell, the name of an assignment, its ``=`` and its value are one word, and the name is literal (bash(1),
+"PARAMETERS").
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -19,7 +21,13 @@ from .model import LaunchFile, LaunchFiles, LaunchSite
 from .shell_grammar import parse, why_missing
 
 #: Where such an assignment may stand, before the file is parsed.
-_LIKELY = re.compile(r"^[ \t]*(?:export[ \t]+)?[A-Za-z_]\w*(?:[ \t]+=|=[ \t]+[^\s#|&;])", re.MULTILINE)
+_LIKELY = re.compile(
+    r"^[ \t]*(?:export[ \t]+)?[A-Za-z_]\w*(?:[ \t]+=|=[ \t]+[^\s#|&;])"
+    r"|(?:^|[;&|]|\bthen|\bdo|\belse)[ \t]*\$\{?\w+\}?=",
+    re.MULTILINE,
+)
+#: ``$NAME=`` as the beginning of a command.
+_EXPANDED = re.compile(r"\$(?:(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)\})=")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 #: One word that is a value: a number, a text in quotes, a name with a slash. Not a file that may be run.
 _VALUE = re.compile(r"""[0-9][\w.e+-]*|"[^"]*"|'[^']*'|[\w.-]+(?:/[\w.-]+)+/?""")
@@ -27,13 +35,15 @@ _RUNS = re.compile(r"\.(?:sh|bash|py|pl|exe|bin)[\"']?$|^(?:\.|/|[\"']?/)|(?:^|/
 
 
 class _Blank(NamedTuple):
-    """An assignment with a blank around its ``=``."""
+    """An assignment with a blank around its ``=``, or with a dollar sign before its name."""
 
     name: str
     #: the value as it is written; empty if there are several words
     value: str
     start: int
     end: int
+    #: whether the shell replaces the name by the value of the variable
+    expanded: bool = False
 
 
 @probe(rules.DC808)
@@ -71,7 +81,13 @@ def _blanks(root: Any, text: str) -> Iterator[_Blank]:
         kinds = [child.type for child in node.named_children]
         if "\n" in text[node.start_byte : node.end_byte]:
             continue
-        if kinds[:1] == ["command_name"] and _NAME.fullmatch(words[0]) and len(words) > 1 and words[1][:1] == "=":
+        expanded = _EXPANDED.match(text[node.start_byte : node.end_byte])
+        if expanded is not None:
+            is_word = all(one.end_byte == two.start_byte for one, two in itertools.pairwise(node.named_children))
+            value = text[node.start_byte + expanded.end() : node.end_byte] if is_word else ""
+            name = expanded["name"] or expanded["braced"]
+            yield _Blank(name, value, node.start_byte, node.end_byte, expanded=True)
+        elif kinds[:1] == ["command_name"] and _NAME.fullmatch(words[0]) and len(words) > 1 and words[1][:1] == "=":
             rest = [word for word in (words[1][1:], *words[2:]) if word]
             # a program that is called with = as an argument: a test, expr
             if words[0] not in ("test", "expr", "let", "alias", "set", "read", "echo", "printf"):
@@ -88,6 +104,12 @@ def _blanks(root: Any, text: str) -> Iterator[_Blank]:
 def _user_of(blank: _Blank, file: LaunchFile, source: Fragment) -> LaunchSite | None:
     """Return the first launch after the assignment that uses the variable, if nothing else in the file sets it."""
     name = re.escape(blank.name)
+    if blank.expanded:
+        # the name is never set, so that what else sets it does not matter
+        if re.search(rf"\$(?:{name}\b|\{{{name}\b)", source.text[blank.end :]) is None:
+            return None
+        line = source.location(blank.start)[0]
+        return next((site for site in file.sites if site.span.path == file.path and site.span.line > line), None)
     if re.search(rf"(?:^|[\s;&(])(?:{name}\+?=[^\s=]|(?:read|for)\b[^\n]*\b{name}\b)|\$\{{{name}:?=", source.text):
         return None
     line = source.location(blank.start)[0]
@@ -103,6 +125,8 @@ def _user_of(blank: _Blank, file: LaunchFile, source: Fragment) -> LaunchSite | 
 def _found(blank: _Blank, site: LaunchSite, source: Fragment) -> Finding:
     span = source.span(blank.start, blank.end)
     written = source.text[blank.start : blank.end]
+    if blank.expanded:
+        return _never_set(blank, site, source)
     runs = blank.name if not written.startswith(f"{blank.name}=") else blank.value
     edits = (span.replaced_by(f"{blank.name}={blank.value}"),) if blank.value else ()
     return rules.DC808.found(
@@ -112,6 +136,24 @@ def _found(blank: _Blank, site: LaunchSite, source: Fragment) -> Finding:
         evidence={"variable": blank.name, "used_in_line": site.span.line},
         fix=Fix(
             f"write it without blanks: {blank.name}={blank.value or '…'}",
+            edits=edits,
+            where="job-script",
+            risk="the launch then gets a value that it did not get so far" if edits else None,
+        ),
+    )
+
+
+def _never_set(blank: _Blank, site: LaunchSite, source: Fragment) -> Finding:
+    """Return the finding of ``$NAME=value``: bash(1) expands the word, and runs the result as a command."""
+    span = source.span(blank.start, blank.end)
+    edits = (span.replaced_by(f"{blank.name}={blank.value}"),) if blank.value else ()
+    return rules.DC808.found(
+        f"{shown(source.text[blank.start : blank.end])} does not set {blank.name}, so the launch in line "
+        f"{site.span.line} gets the old value: the shell runs the result as a command",
+        where=span.where(variable=blank.name),
+        evidence={"variable": blank.name, "launch_in_line": site.span.line},
+        fix=Fix(
+            f"drop the dollar sign: {blank.name}={blank.value or '…'}",
             edits=edits,
             where="job-script",
             risk="the launch then gets a value that it did not get so far" if edits else None,

@@ -30,6 +30,20 @@ def test_the_launch_gets_the_value_with_the_fix(assignment: str) -> None:
         assert done.stdout == f"<{expected}>\n"
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize("assignment", ["$NAME=large", '${NAME}="large"', "$NAME=$(echo large)", "$NAME=`echo large`"])
+def test_a_name_without_its_dollar_sign_is_set(assignment: str) -> None:
+    text = f"NAME=small\nif [ $NAME == small ]; then {assignment}; fi\n{LAUNCH}"
+    (finding,) = findings(assignments_are_one_word, text)
+    edited = apply_fixes([finding.fix], {"run.sh": text.encode()}, others={"run.sh": lambda path, data: None})
+    after = edited.files["run.sh"].decode()
+    assert findings(assignments_are_one_word, after) == []
+    for script, expected in ((text, "small"), (after, "large")):
+        run = f'torchrun() {{ echo "<${{@: -1}}>"; }}\n{script}'
+        done = subprocess.run(["bash", "-c", run], capture_output=True, text=True, check=False)
+        assert done.stdout == f"<{expected}>\n"
+
+
 @pytest.mark.parametrize(
     "before",
     [
@@ -42,6 +56,11 @@ def test_the_launch_gets_the_value_with_the_fix(assignment: str) -> None:
         "test = other",
         "cat <<'EOF'\nNAME = small\nEOF",
         "[ x = y ] && NAME=z",
+        "export $NAME=small",
+        "eval $NAME=small",
+        "echo $NAME=small",
+        "$OTHER=small",
+        "printf -v NAME %s $NAME=small",
     ],
 )
 def test_good_other_lines(before: str) -> None:
