@@ -144,6 +144,8 @@ def ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> It
             yield from _cpus_of_container(site)
         elif (lost := _cpus_that_srun_forgets(site)) is not None and uses_gpus(site):
             yield _pass_them_on(lost, file, site)
+        elif site.kind == "slurm":
+            yield from _default_cpus_of_a_script(site)
     if stated is None or stated.cpus is None:
         return
     for allocation in _allocations(launch_files):
@@ -344,6 +346,9 @@ def _cpus_of(file: LaunchFile, site: LaunchSite) -> Iterator[Finding]:
     given = site.allocation
     if given is None or given.heterogeneous:
         return
+    if given.scheduler == "lsf":
+        yield from _slots_of(site, given)
+        return
     if given.scheduler in _ONE_CPU and _requests_no_cpus(site, given):
         yield from _default_cpus(site, given)
         return
@@ -414,6 +419,65 @@ def _default_cpus(site: LaunchSite, given: Allocation) -> Iterator[Finding]:
         evidence={"ranks_on_node": ranks, "cpus": limit},
         fix=Fix(
             f"request the CPUs of all ranks and their data loaders: {option.format(ranks)} is one for each rank",
+            where="job-script",
+        ),
+    )
+
+
+def _default_cpus_of_a_script(site: LaunchSite) -> Iterator[Finding]:
+    """Yield the finding if srun starts a script on several GPUs, which may start ranks, with the CPU of a default."""
+    given = site.allocation
+    if given is None or given.heterogeneous or task_starter(site.command) != "srun":
+        return
+    gpus, tasks = gpus_given(site), tasks_on_node(site)
+    if (
+        gpus is None
+        or not tasks
+        or gpus.number < 2 * tasks
+        or not uses_gpus(site)
+        or not _requests_no_cpus(site, given)
+    ):
+        return
+    option, default = _ONE_CPU["slurm"]
+    each = gpus.number // tasks
+    yield rules.DC325.found(
+        f"each task has one CPU for {each} GPUs: the script requests none, and {default}",
+        severity=Severity.INFO,
+        where=site.where(object="cpu"),
+        evidence={"gpus_of_task": each, "cpus": 1},
+        fix=Fix(
+            f"request the CPUs of all ranks and their data loaders: {option.format(each)} is one for each GPU",
+            where="job-script",
+        ),
+    )
+
+
+def _slots_of(site: LaunchSite, given: Allocation) -> Iterator[Finding]:
+    """Yield the finding if more ranks than slots start on a host of LSF, where a slot is a core (bsub(1), ``-n``)."""
+    ranks, job = ranks_on_node(site), site.of_job
+    if job is None or site.command.launcher not in NODE_LAUNCHERS or task_starter(site.command) is not None:
+        return
+    if ranks is None or not {"cpus", "nnodes"}.isdisjoint(job.directives) or runs_on_cpu(site):
+        return
+    slots = 1 if job.tasks is None else known(job.tasks)
+    each = known(given.tasks_per_node)
+    if slots is None or (each is None and given.tasks_per_node is not None):
+        return
+    limit = min(slots, each or slots)
+    if limit >= ranks:
+        return
+    source = process_count_word(site)
+    requested = "requests none, and LSF gives it one" if job.tasks is None else f"requests -n {slots}"
+    each_host = f" in the job, and span[ptile={each}]" if each is not None and each < slots else ""
+    whole = f'#BSUB -n {ranks} and #BSUB -R "span[hosts=1]"'
+    yield rules.DC325.found(
+        f"{ranks} ranks share {counted(limit, 'slot')} of LSF: the script {requested}{each_host}",
+        # a slot is no limit unless the site binds jobs to their cores
+        severity=Severity.INFO,
+        where=site.where(source, object="cpu"),
+        evidence={"ranks_on_node": ranks, "cpus": limit},
+        fix=Fix(
+            f"request a slot for each rank and its data loaders: {whole} give each rank one on a single host",
             where="job-script",
         ),
     )

@@ -339,8 +339,11 @@ def _pbs_allocation(options: Mapping[str, Scalar]) -> Allocation:
 
 
 def _lsf(words: Sequence[Word]) -> dict[str, Scalar]:
-    """``-n 8``, ``-nnodes 2``, ``-gpu "num=4"`` (IBM Spectrum LSF 10.1, bsub)."""
+    """``-n 8``, ``-nnodes 2``, ``-gpu "num=4"``, and as ``cpus`` another way to CPUs (IBM Spectrum LSF 10.1, bsub)."""
     found: dict[str, Scalar] = {}
+    for word in words:
+        if word.text in ("-x", "-aff") or "affinity[" in word.text:
+            found["cpus"] = Scalar(None, word.span, word.written)
     for word, value in itertools.pairwise(words):
         if word.text in ("-n", "-nnodes", "-J"):
             found[word.text[1:]] = _scalar(value.text, value.span, value.written)

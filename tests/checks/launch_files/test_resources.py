@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -241,6 +242,72 @@ def test_dc325_several_ranks_on_the_one_cpu_of_a_default(text: str, cpus: int) -
 )
 def test_good_dc325_another_source_of_cpus(text: str) -> None:
     assert [one for one in judge(text) if one.code == "DC325" and "requests none" in one.message] == []
+
+
+def lsf(body: str, *options: str) -> str:
+    return "#!/bin/bash\n" + "".join(f"#BSUB {one}\n" for one in options) + body
+
+
+HOST = '-R "span[hosts=1]"'
+
+
+@pytest.mark.parametrize(
+    ("text", "slots"),
+    [
+        (lsf(EIGHT, "-n 1", "-q gpu"), 1),
+        (lsf(EIGHT, "-n 4", HOST, '-gpu "num=8"'), 4),
+        (lsf(EIGHT, "-n 16", '-R "span[ptile=4]"'), 4),
+        (lsf(EIGHT, "-q gpu"), 1),
+        ("#/bin/bash\n" + lsf(EIGHT, "-n 1").partition("\n")[2], 1),
+    ],
+)
+def test_dc325_more_ranks_than_slots_of_lsf(text: str, slots: int) -> None:
+    (finding,) = [one for one in judge(text) if one.code == "DC325"]
+    assert (finding.severity, finding.evidence["cpus"]) == (INFO, slots)
+    # what the fix shows
+    before = [line for line in text.splitlines() if not line.startswith(("#BSUB -n", "#BSUB -R"))]
+    directives = re.findall(r"#BSUB -n \d+|#BSUB -R \S+", finding.fix.text)
+    assert len(directives) == 2
+    assert [one for one in judge("\n".join([before[0], *directives, *before[1:], ""])) if one.code == "DC325"] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        lsf(EIGHT, "-n 8", HOST),
+        lsf(EIGHT, "-n 64", '-R "span[ptile=8]"'),
+        lsf(EIGHT, "-n 1", "-x"),
+        lsf(EIGHT, "-n 1", '-R "affinity[core(16)]"'),
+        lsf(EIGHT, "-n $SLOTS"),
+        lsf(EIGHT, "-nnodes 2"),
+        lsf("mpirun -np 2 " + EIGHT, "-n 2"),
+        lsf("blaunch " + EIGHT, "-n 2"),
+        lsf("torchrun --standalone --nproc-per-node=$N train.py\n", "-n 1"),
+        lsf("python train.py\n", "-n 1"),
+    ],
+)
+def test_good_dc325_slots_of_lsf(text: str) -> None:
+    assert [one for one in judge(text) if one.code == "DC325"] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "directives", "found"),
+    [
+        ("srun bash launch.sh\n", ("--ntasks-per-node=1", "--gres=gpu:4"), True),
+        ("srun ./launch.sh\n", ("--ntasks-per-node=2", "--gpus-per-node=4"), True),
+        ("srun ./launch.sh\n", ("--ntasks-per-node=4", "--gpus-per-node=4"), False),
+        ("srun ./launch.sh\n", ("--ntasks-per-node=1", "--gpus-per-node=4", "--exclusive"), False),
+        ("srun ./launch.sh\n", ("--ntasks-per-node=1", "--gpus-per-node=4", "--cpus-per-gpu=8"), False),
+        ("srun -c 32 ./launch.sh\n", ("--ntasks-per-node=1", "--gpus-per-node=4"), False),
+        ("srun ./launch.sh\n", ("--ntasks-per-node=1",), False),
+        ("srun hostname\n", ("--ntasks-per-node=1", "--gpus-per-node=4"), False),
+    ],
+)
+def test_dc325_a_script_on_several_gpus_gets_one_cpu(line: str, directives: tuple[str, ...], found: bool) -> None:
+    text = batch(line, "--nodes=2", *directives)
+    assert said(text, least=INFO) == [(3 + len(directives), "DC325", INFO)] * found
+    fixed = text.replace("#SBATCH --nodes=2\n", "#SBATCH --nodes=2\n#SBATCH --cpus-per-task=8\n")
+    assert [one for one in judge(fixed) if "requests none" in one.message] == []
 
 
 def test_dc325_a_job_in_a_document_or_in_a_heredoc() -> None:
