@@ -2,7 +2,7 @@
 
 The shell text runs on the machines of the job, with the variables of the file. Values that the service fills in are
 unknown, but for SkyPilot's number of machines. Counts of machines are not compared. SkyPilot's number of GPUs
-of a machine is.
+of a machine is, and the processes that Azure ML starts on each.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from distcheck.launch.model import RENDEZVOUS_VARIABLES
 
 from .fragments import Fragment, FragmentBuilder
-from .model import Allocation, FileSetting, LaunchFile, LookUp
+from .model import AZURE, Allocation, FileSetting, LaunchFile, LookUp
 from .plain_commands import FileContents, in_image
 from .workflow import table_of_variables
 from .yaml_text import Node, read_yaml
@@ -54,8 +54,8 @@ def read_job(path: str, text: str, look_up: LookUp) -> LaunchFile:
                 fragment = _text(job.table.get(key), path)
                 if fragment is not None:
                     read = read_shell(fragment, look_up, kind="pod", environ=environ)
-                    gpus = _gpus(job)
-                    sites = read.sites if gpus is None else tuple(site._replace(allocation=gpus) for site in read.sites)
+                    got = _gpus(job) or _processes(job)
+                    sites = read.sites if got is None else tuple(site._replace(allocation=got) for site in read.sites)
                     contents.add(read._replace(sites=in_image(sites)))
     return contents.file(path, "job")
 
@@ -67,6 +67,15 @@ def _gpus(job: Node) -> Allocation | None:
     if named is None or match is None:
         return None
     return Allocation("SkyPilot", gpus_per_node=named._replace(value=int(match[1] or 1)))
+
+
+def _processes(job: Node) -> Allocation | None:
+    """Return the processes that Azure ML starts on each machine (``distribution`` of the schema of a command job)."""
+    kind = job.value("distribution", "type")
+    count = job.value("distribution", "process_count_per_instance")
+    if kind is None or str(kind.value).lower() not in ("pytorch", "mpi") or count is None or not count.number:
+        return None
+    return Allocation(AZURE, nodes=job.value("resources", "instance_count"), tasks_per_node=count)
 
 
 def _jobs(document: Node) -> Iterator[Node]:

@@ -39,7 +39,18 @@ from .context import (
 )
 from .counts import is_distributed
 from .fragments import Span
-from .model import TORCHRUN_LAUNCHERS, Allocation, LaunchFile, LaunchFiles, LaunchSite, Nodes, Scalar, Word, known
+from .model import (
+    AZURE,
+    TORCHRUN_LAUNCHERS,
+    Allocation,
+    LaunchFile,
+    LaunchFiles,
+    LaunchSite,
+    Nodes,
+    Scalar,
+    Word,
+    known,
+)
 from .paths import the_one
 from .rendezvous import agents_alone
 from .scripts import Started
@@ -101,7 +112,7 @@ def double_launch(site: LaunchSite) -> tuple[SchedulerStep, int, str] | None:
 
     :returns: the step, its tasks on a node, and the processes of each task: a number, or ``gpu``
     """
-    step = step_of(site)
+    step = _step_of_service(site) or step_of(site)
     on_node = _tasks_on_node(site, step)
     if site.command.launcher not in NODE_LAUNCHERS or step.starter is None or on_node is None or on_node < 2:
         return None
@@ -116,6 +127,15 @@ def double_launch(site: LaunchSite) -> tuple[SchedulerStep, int, str] | None:
     if own_gpus and (expected is None or expected.high > 1) and site.value("--nnodes") is not None:
         return None  # agents side by side, each with its GPUs
     return step, on_node, each
+
+
+def _step_of_service(site: LaunchSite) -> SchedulerStep | None:
+    """Return how Azure ML starts the command of a job; None for another job."""
+    given = site.allocation
+    if given is None or given.scheduler != AZURE:
+        return None
+    nodes = 1 if given.nodes is None else given.nodes.number
+    return SchedulerStep(AZURE, nodes, tasks_on_node=known(given.tasks_per_node)).counted()
 
 
 def _tasks_on_node(site: LaunchSite, step: SchedulerStep) -> int | None:
@@ -153,6 +173,14 @@ def _processes(site: LaunchSite) -> str | None:
 
 
 def _start_once(site: LaunchSite, step: SchedulerStep, on_node: int) -> Fix:
+    given = site.allocation
+    if step.starter == AZURE and given is not None and given.tasks_per_node is not None:
+        return Fix(
+            "write process_count_per_instance: 1, or start the script with python: Azure ML sets RANK, LOCAL_RANK and "
+            "WORLD_SIZE of each process",
+            edits=_set_scalar(given.tasks_per_node, "1"),
+            where="job-script",
+        )
     fix = start_once(site.command.launcher, step.starter or "")
     given = site.job
     directive = None if given is None else given.tasks_per_node

@@ -83,10 +83,14 @@ class FileSetting(NamedTuple):
         return self.reach != "shell"
 
 
+#: The scheduler of a job of Azure ML, which starts the processes of each machine itself.
+AZURE = "Azure ML"
+
+
 class Allocation(NamedTuple):
     """What a scheduler gives to a job or step. A field is None if nothing sets it."""
 
-    #: ``slurm``, ``pbs``, ``lsf``
+    #: ``slurm``, ``pbs``, ``lsf``, ``SkyPilot``, ``Azure ML``
     scheduler: str
     nodes: Scalar | None = None
     #: the maximum of a range of nodes (``--nodes=2-4``); otherwise as ``nodes``

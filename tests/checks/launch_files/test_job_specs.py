@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from distcheck.checks.launch_files.files import kind_of
+from distcheck.checks.launch_files.launcher import launcher_is_started_once_a_node
 from distcheck.checks.launch_files.malformed import rendezvous_values_are_readable
 from distcheck.checks.launch_files.model import LaunchFile
 
-from .judging import findings, read
+from .judging import findings, fixed, read
 
 SKY = """\
 name: train
@@ -108,3 +109,53 @@ def test_other_yaml_is_no_job(text: str) -> None:
 def _read(text: str) -> LaunchFile:
     assert kind_of("job.yaml", text.encode()) == "job"
     return read(text, "job.yaml")
+
+
+DISTRIBUTED = """\
+$schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json
+command: torchrun {options}train.py
+environment: azureml:torch@latest
+compute: azureml:gpus
+resources:
+  instance_count: {machines}
+distribution:
+  type: {kind}
+  process_count_per_instance: {count}
+"""
+
+
+def distributed(options: str = "--nproc-per-node 4 ", machines: int = 1, kind: str = "pytorch", count: int = 4) -> str:
+    return DISTRIBUTED.format(options=options, machines=machines, kind=kind, count=count)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        distributed(),
+        distributed(kind="PyTorch"),
+        distributed(kind="mpi"),
+        distributed(count=2),
+        distributed("--nnodes 2 --nproc-per-node 4 --node-rank $NODE_RANK ", 2),
+    ],
+)
+def test_azure_ml_starts_the_launcher_in_each_process(text: str) -> None:
+    (finding,) = findings(launcher_is_started_once_a_node, text, path="job.yml")
+    assert (finding.code, finding.where.line) == ("DC106", 2)
+    assert "Azure ML starts" in finding.message
+    assert "process_count_per_instance: 1" in (after := fixed(text, finding))
+    assert findings(launcher_is_started_once_a_node, after, path="job.yml") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        distributed(count=1),
+        distributed("--nproc-per-node 1 "),
+        distributed(kind="tensorflow"),
+        distributed().replace("torchrun --nproc-per-node 4", "python"),
+        distributed().partition("distribution")[0],
+        distributed().replace("instance: 4", "instance: ${{inputs.count}}"),
+    ],
+)
+def test_good_one_launcher_on_each_machine_of_azure_ml(text: str) -> None:
+    assert findings(launcher_is_started_once_a_node, text, path="job.yml") == []
