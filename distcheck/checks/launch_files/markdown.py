@@ -1,6 +1,6 @@
-"""Markdown documents: the shell commands in their fenced blocks, as a reader types them.
+"""Markdown documents: the shell commands in their fenced and indented blocks, as a reader types them.
 
-Source for fences: CommonMark 0.31. A console block holds commands after prompts, and their output. Placeholders
+Source for blocks: CommonMark 0.31. A console block holds commands after prompts, and their output. Placeholders
 (``<node_rank>``, ``YOUR_HOST``) are unknown.
 """
 
@@ -18,6 +18,8 @@ from .training_words import mentions_training
 _FENCE = re.compile(
     r"(?P<indent>[ \t]*(?:(?:[-*+>]|[0-9]{1,9}[.)])[ \t]+)*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$"
 )
+#: The start of a line of an indented block; it follows an empty line.
+_INDENT = re.compile(r"(?: {4}|\t)[ \t]*(?=\S)")
 _LANGUAGE = re.compile(r"\{?[ \t]*(?:code-block\}|code\}|\.)?[ \t]*([A-Za-z0-9_+-]*)")
 _SHELLS = frozenset({"sh", "bash", "shell", "zsh", "ksh", "slurm", "sbatch", "shellscript", "bashrc"})
 _CONSOLES = frozenset({"console", "shell-session", "sh-session", "shellsession", "bash-session", "terminal", "session"})
@@ -63,6 +65,8 @@ def read_markdown(path: str, text: str, look_up: LookUp) -> LaunchFile:
 def _blocks(text: str) -> Iterator[_CodeBlock]:
     fence: tuple[str, str, int] | None = None
     lines: list[tuple[int, int]] = []
+    #: the lines of an indented block; None behind a line of a paragraph
+    indented: list[tuple[int, int]] | None = []
     position = 0
     for line in text.split("\n"):
         start, end = position, position + len(line) - line.endswith("\r")
@@ -70,6 +74,16 @@ def _blocks(text: str) -> Iterator[_CodeBlock]:
         bare = text[start:end]
         if fence is None:
             match = _FENCE.match(bare)
+            indent_of_code = _INDENT.match(bare)
+            if not bare.strip():
+                indented = [*indented, (start, end)] if indented else []
+                continue
+            if match is None and indent_of_code is not None and indented is not None:
+                indented.append((start + indent_of_code.end(), end))
+                continue
+            if indented:
+                yield _CodeBlock("", tuple(indented))
+            indented = None if match is None else []
             if match is not None:
                 language = _LANGUAGE.match(match["info"])
                 fence = match["fence"], language[1].lower() if language else "", len(match["indent"])
@@ -86,6 +100,8 @@ def _blocks(text: str) -> Iterator[_CodeBlock]:
         lines.append((start + (lead.end() if lead else 0), end))
     if fence is not None:
         yield _CodeBlock(fence[1], tuple(lines))
+    elif indented:
+        yield _CodeBlock("", tuple(indented))
 
 
 def _commands(text: str, block: _CodeBlock) -> Iterator[tuple[int, int]]:

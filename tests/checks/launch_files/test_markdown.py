@@ -141,3 +141,31 @@ def test_lines_that_end_in_cr_and_lf() -> None:
 @given(st.text(st.sampled_from(list("`~>- $#\\\n \tabsh{}1.<>")), max_size=80))
 def test_nothing_makes_it_raise(text: str) -> None:
     read("a.md", f"{text}\n```bash\ntorchrun a.py\n{text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Run:\n\n    torchrun --nproc_per_node 8 \\\n        train.py\n", ["torchrun --nproc_per_node 8 train.py"]),
+        ("\ttorchrun --nproc_per_node 8 train.py\n", ["torchrun --nproc_per_node 8 train.py"]),
+        ("Run:\n\n    $ export A=1\n    $ torchrun train.py --a\n\nThen\n", ["torchrun train.py --a"]),
+        ("1. Run:\n\n        torchrun train.py --a\n\n2. End\n", ["torchrun train.py --a"]),
+        ("    torchrun train.py --a\n```sh\ntorchrun b.py\n```\n", ["torchrun train.py --a", "torchrun b.py"]),
+        ("    torchrun a.py --a\n\n    torchrun b.py --b\n\nEnd\n", ["torchrun a.py --a", "torchrun b.py --b"]),
+        # text, and what is no shell
+        ("It starts with\n    torchrun train.py --a\n", []),
+        ("Run\n   torchrun train.py --a\n", []),
+        ("Code:\n\n    import torchrun\n    x = 1\n", []),
+        ("Words:\n\n    torchrun is a launcher\n", []),
+        ("```text\n\n    torchrun train.py --a\n```\n", []),
+    ],
+)
+def test_indented_blocks_hold_commands(text: str, expected: list[str]) -> None:
+    file = read("README.md", text)
+    assert commands(file) == expected
+    check_places(text, file)
+
+
+def test_an_empty_line_does_not_end_an_indented_block() -> None:
+    file = read("README.md", "Run:\n\n    GPUS=4\n\n    torchrun --nproc_per_node $GPUS train.py\n")
+    assert file.sites[0].command.nproc == "4"
