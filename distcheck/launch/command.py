@@ -29,6 +29,8 @@ PYTHON = r"(?:python|pypy)[0-9.]*[tdw]?"
 _SHELL_SCRIPT = (".sh", ".bash", ".zsh", ".slurm", ".sbatch", ".sub", ".pbs", ".lsf", ".job")
 #: ``$(which torchrun)`` and ``$(command -v torchrun)``, also in backticks.
 WHICH = r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([^\s)`]+)\s*[)`]"
+#: ``${LAUNCHER:-torchrun}``: the caller may choose another one.
+DEFAULT_LAUNCHER = r"\$\{\w+:?-[\"']?(?:\S*/)?(?:torchrun|accelerate|deepspeed)\b[^}]*\}"
 _LAUNCHER_IN_NAME = r"(?i)torchrun|accelerate|deepspeed"
 _PYTHON_IN_NAME = r"(?i)\$\{?(?:\w+_)?(?:PYTHON[0-9]*|PY)(?:_?(?:BIN|EXE|EXECUTABLE|EXEC|INTERPRETER|PATH))?\b.*"
 #: Further contents of a variable that holds a launcher.

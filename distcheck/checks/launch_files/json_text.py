@@ -1,7 +1,8 @@
 """JSON with locations: each value of a file with its range, as DeepSpeed reads it.
 
 DeepSpeed reads its configuration with hjson, so comments and trailing commas are valid. Values from a template
-(``{{ batch }}``, ``$BATCH``) are unknown. Reading stops at a syntax error; values before it count.
+(``{{ batch }}``, ``$BATCH``, ``BATCH_SIZE`` for sed) are unknown. Reading stops at a syntax error; values
+before it count.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ _STRING = lazy(r'"(?:[^"\\\n]|\\[^\n])*"')
 _NUMBER = lazy(r"-?(?:0|[1-9][0-9]*)(?P<broken>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![\w.$+-])")
 _WORD = lazy(r"(true|false|null|NaN|-?Infinity)(?![\w.$-])")
 _TEMPLATE = lazy(r"(?:\{\{.*?\}\}|\$\{\{.*?\}\}|\$\{[^{}\n]*\}|\$[A-Za-z_]\w*|<[^<>\n]*>|[\w.+-])+", re.DOTALL)
+#: A word in capitals, which a script replaces. ``TRUE`` and the like are other mistakes.
+_PLACEHOLDER = lazy(r"(?!(?:TRUE|FALSE|NULL|NONE|NAN|INF|INFINITY|AUTO)\b)[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*(?![\w.$+-])")
 _WORDS = {"true": True, "false": False, "null": None, "NaN": None}
 #: Limit of named values; a configuration has about fifty.
 _MAX_VALUES = 20_000
@@ -105,7 +108,9 @@ class _JsonReader:
         elif match := _WORD.match(self.text, start):
             self.at = match.end()
             value = _WORDS.get(match[1], float("inf"))
-        elif (match := _TEMPLATE.match(self.text, start)) and re.search(r"[${<]", match[0]):
+        elif (match := _PLACEHOLDER.match(self.text, start)) or (
+            (match := _TEMPLATE.match(self.text, start)) and re.search(r"[${<]", match[0])
+        ):
             self.at = match.end()
             value, known = None, False
         else:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.launch.command import WHICH
+from distcheck.launch.command import DEFAULT_LAUNCHER, WHICH
 
 from .model import Word
 from .shell_expressions import COMPUTED, calculated, changed, computed, unescaped
@@ -44,6 +44,8 @@ _ALL_ELEMENTS = re.compile(r"\$@|\$\{@\}|\$\{\w+\[@\]\}")
 _PLACEHOLDER = re.compile(r"<([A-Za-z][\w.-]*)>")
 #: The text in place of a template: unknown, also in quotes.
 TEMPLATE = re.compile(r"\$\{_+\}|\{\{.*?\}\}")
+#: The value of a variable that names a program, though the shell knows only which one it is.
+_NAMED = rf"{WHICH}|{DEFAULT_LAUNCHER}"
 
 
 class Field(NamedTuple):
@@ -311,7 +313,7 @@ class Words:
             self._several(self.state.get(ARGUMENTS), written, fields, quoted, apart=name == "@" or not quoted)
         else:
             value = self.lookup(name)
-            if value is None or (len(value) == 1 and not value[0].known and not re.fullmatch(WHICH, value[0].text)):
+            if value is None or (len(value) == 1 and not value[0].known and not re.fullmatch(_NAMED, value[0].text)):
                 fields.add(written)
             else:
                 self._insert(value, written, fields, quoted)

@@ -40,7 +40,9 @@ def test_comments_and_a_comma_too_many_are_no_faults_as_hjson_takes_them() -> No
     assert got.comments[:2] == ((1, "// why"), (2, "# and this"))
 
 
-@pytest.mark.parametrize("written", ["{{ batch }}", "$BATCH", "${BATCH}", "<your batch size>"])
+@pytest.mark.parametrize(
+    "written", ["{{ batch }}", "$BATCH", "${BATCH}", "<your batch size>", "BATCH_SIZE", "BATCH", "OPT_PARAMS_LR2"]
+)
 def test_a_template_is_unknown(written: str) -> None:
     got = read(f'{{"train_batch_size": {written}, "b": 2}}')
     assert not got.values["train_batch_size"].known
@@ -69,6 +71,11 @@ def test_a_key_that_stands_twice_is_told() -> None:
         ('{a: 1}', 1, 2, "a name in double quotes"),
         ('{"a": "x\n}', 1, 7, "never closed"),
         ('{"a": tru}', 1, 7, "a value is expected"),
+        ('{"a": TRUE}', 1, 7, "a value is expected"),
+        ('{"a": None}', 1, 7, "a value is expected"),
+        ('{"a": NONE, "b": 1}', 1, 7, "a value is expected"),
+        ('{"a": Adam}', 1, 7, "a value is expected"),
+        ('{"a": BATCH SIZE}', 1, 12, "a comma"),
         ('{"a": 1} x', 1, 10, "more follows"),
         ('{"a": [1, 2', 1, 12, "a comma"),
     ],
