@@ -120,8 +120,8 @@ def _launches(file: LaunchFile) -> list[LaunchSite]:
         for site in own
         if site.command.launcher in NODE_LAUNCHERS
         or (site.command.launcher == "python" and task_starter(site.command) is not None)
-        # a script or program of a job with GPUs may start the ranks
-        or (site.kind == "slurm" and task_starter(site.command) == "srun" and uses_gpus(site))
+        # a script or program of a job with GPUs may start the ranks; outside of a job, srun requests it itself
+        or (site.kind in ("slurm", "shell") and task_starter(site.command) == "srun" and uses_gpus(site))
     ]
     return sorted(ranks, key=lambda site: site.span)
 
