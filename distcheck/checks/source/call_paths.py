@@ -51,7 +51,8 @@ _LENGTH_OF_LOADER = re.compile(r"\blen\((?=(\w+\.)*\w*(Loader|Sampler)\()")
 #: Words with one of the others in them that are about data, kinds of hardware, or matrices.
 _OF_OTHER_THINGS = re.compile(
     r"(pre|post|sub)_?process\w*|process(or|ed|ing)s?(?![a-z])|distill?(ed|ation)?(?![a-z])|\w*distance\w*"
-    r"|distort\w*|distribution|num_workers|low_rank\w*|lora_rank|rank_dropout|device_type|get_device_capability",
+    r"|distort\w*|distribution|num_workers|low_rank\w*|lora_rank|rank_dropout|device_type|get_device_capability"
+    r"|MASTER_(PORT|ADDR)",
     re.IGNORECASE,
 )
 _COUNT = r"\b(?:num_?|n_?)?(?:nodes|gpus|hosts|machines|processes|procs|devices|nnodes|ngpus) ?"

@@ -86,6 +86,24 @@ def _writes(program: Program) -> Iterator[VariableWrite]:
         yield from _updates(program, call)
 
 
+def only_where_missing(write: VariableWrite) -> bool:
+    """Return whether a variable is set only where nothing has set it: below ``if "RANK" not in os.environ:``."""
+    if write.way == "setdefault":
+        return True
+    terms = write.row.terms
+    for _, (_, kind, term, polarity, _, _) in write.row.blocks:
+        while terms[term][:2] == ("u", "not"):
+            term, polarity = terms[term][2], not polarity
+        if (
+            (kind == "if" or kind.startswith("exit:"))
+            and terms[term][:2] in (("=", "in"), ("=", "not in"))
+            and terms[terms[term][2]] == ("k", "str", write.name)
+            and (terms[term][1] == "not in") == polarity
+        ):
+            return True
+    return False
+
+
 def _assigned(row: EventRow) -> SourceSpan | None:
     spans = row.program.operand_spans(row)
     return spans[0] if spans else None

@@ -75,13 +75,7 @@ class Operators(Variables):
             return value_of(Kind.TEST, who.who, certainty=who.certainty)
         inner = self.value(file, term[2], context)
         if term[1] == "reduced":
-            return Value(
-                Atom(Kind.UNIFORM, "reduced", when=atom.when)
-                if atom.kind
-                in (Kind.BATCH, Kind.RANK_DEPENDENT, Kind.UNKNOWN, Kind.RESULT, *RANKS, Kind.CONST, Kind.TEST)
-                else atom
-                for atom in inner
-            )
+            return _equalised(inner)
         if inner.rank is not None:
             return value_of(Kind.RANK_DEPENDENT, term[1], of=(inner.rank,), certainty=inner.rank.certainty)
         return inner if inner.has(Kind.BATCH, Kind.UNIFORM) else NOTHING_KNOWN
@@ -169,3 +163,19 @@ class Operators(Variables):
                 return value_of(Kind.BATCH, certainty=Certainty.GUESSED)
             return NOTHING_KNOWN
         return join(found)
+
+
+#: What one rank has in a tensor or a list before a collective, and all have alike afterwards.
+_DIFFERING = (Kind.BATCH, Kind.RANK_DEPENDENT, Kind.UNKNOWN, Kind.RESULT, *RANKS, Kind.CONST, Kind.TEST)
+
+
+def _equalised(value: Value) -> Value:
+    """Return what a collective leaves in a value: the same on all ranks, also in the items of a list of objects."""
+    return Value(
+        Atom(Kind.UNIFORM, "reduced", when=atom.when)
+        if atom.kind in _DIFFERING
+        else atom._replace(items=tuple(map(_equalised, atom.items)), of=_equalised(Value(atom.of)).atoms)
+        if atom.kind in (Kind.LIST, Kind.TUPLE)
+        else atom
+        for atom in value
+    )

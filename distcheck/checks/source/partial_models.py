@@ -15,7 +15,7 @@ from distcheck.core.registry import probe
 from . import vocabulary
 from .buffers import APEX, has_buffers
 from .collective_sequences import Sequences, condition_text, flow_of, guarded_calls, sequences_of, who_runs
-from .models import is_backward
+from .models import is_backward, without_gradients
 from .program import Program, SourceCall
 from .rank_reach import Guard
 from .source_text import last_name
@@ -63,6 +63,8 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
             continue
         done.add((call.file, guard.block))
         inner, wrapper = found
+        if _sends_no_buffers_again(program, call, inner):
+            continue
         synchronises = _backward_follows(program, inner) or has_buffers(program, wrapper)
         if synchronises is False:
             continue
@@ -178,9 +180,39 @@ def _does(program: Program, call: SourceCall, alike: Callable[[SourceCall], bool
     return any(isinstance(row, SourceCall) and alike(row) for one in entered for row in program.rows_of(*one))
 
 
+def _sends_no_buffers_again(program: Program, call: SourceCall, inner: SourceCall) -> bool:
+    """Return whether all ranks have made the forward pass before a call without gradients, as this one.
+
+    Without gradients DDP sends its buffers once, until the next training step (``require_forward_param_sync``).
+    """
+    if not (without_gradients(program, call) or without_gradients(program, inner)):
+        return False
+    last = None
+    for row in program.rows_of(call.file, call.scope):
+        if row.number >= call.number:
+            break
+        if isinstance(row, SourceCall) and (made := _forward(program, row)) is not None:
+            last = row, made[0]
+    return (
+        last is not None
+        and last[0].own_reached_by.who not in PARTIAL
+        and any(without_gradients(program, row) for row in last)
+        and _has_run(last[0], call)
+    )
+
+
+def _has_run(earlier: SourceCall, call: SourceCall) -> bool:
+    """Return whether a call has run when another one does: a loop over data has at least one turn."""
+    around = {number for number, _ in call.blocks}
+    return all(
+        number in around or node[1] in ("for", "with", "try", "finally") or node[1].startswith("exit:")
+        for number, node in earlier.blocks
+    )
+
+
 def _backward_follows(program: Program, forward: SourceCall) -> bool:
     """Return whether gradients of a forward pass may be computed in its function: then they are averaged."""
-    if forward.within("no_grad", "inference_mode"):
+    if without_gradients(program, forward):
         return False
     return any(isinstance(row, SourceCall) and is_backward(row) for row in program.rows_of(forward.file, forward.scope))
 

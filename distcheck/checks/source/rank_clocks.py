@@ -1,4 +1,4 @@
-"""Names of folders and ports that every rank makes from its own clock (DC767)."""
+"""Names of folders and ports that every rank makes from its own clock or random numbers (DC767)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from . import call_paths
-from .environment_variables import writes
+from .environment_variables import only_where_missing, reads, writes
 from .program import EventRow, Program, SourceCall
 from .shared_writes import folder_made
 from .term_queries import origins
@@ -20,6 +20,15 @@ _CLOCKS = (
     "time.time", "time.time_ns", "time.strftime", "time.localtime", "time.ctime", "time.asctime",
     "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "pandas.Timestamp.now",
 )  # fmt: skip
+#: Functions that give each process other numbers, and those that do so if no seed is set.
+_ALWAYS_RANDOM = ("uuid.uuid1", "uuid.uuid4", "os.getpid", "secrets.token_hex", "secrets.randbelow")
+_RANDOM = (
+    "random.randint", "random.randrange", "random.random", "random.choice", "random.choices", "random.sample",
+    "random.uniform", "numpy.random.randint", "numpy.random.rand", "numpy.random.choice", "numpy.random.random",
+)  # fmt: skip
+_SEEDS = frozenset(["seed", "manual_seed", "set_seed", "seed_everything", "set_random_seed", "seed_all"])
+#: Variables with a rank of launchers that set no ``MASTER_PORT``.
+_OTHER_LAUNCHERS = ("SLURM_PROCID", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 #: Directives of ``strftime`` that two ranks may see differently when they start together.
 _SECONDS = re.compile(r"%[STXcsfr]")
 _FARTHEST = 3
@@ -28,7 +37,7 @@ _FARTHEST = 3
 @probe(rules.DC767)
 def ranks_share_names(program: Program) -> Iterator[Finding]:
     """A folder or a port that ranks share has a name that one of them makes."""
-    if not any(True for _ in program.calls_to(*_CLOCKS)):
+    if not any(True for _ in program.calls_to(*_CLOCKS, *_ALWAYS_RANDOM, *_RANDOM)):
         return
     seen: set[tuple[int, int]] = set()
     for what, row, term in _shared(program):
@@ -36,14 +45,19 @@ def ranks_share_names(program: Program) -> Iterator[Finding]:
         if clock is None or (clock.file, clock.number) in seen or _is_agreed(program, row, clock):
             continue
         ways = [call_paths.path_of_all_ranks(program, one) for one in (clock, row)]
-        if any(way is None for way in ways) or program.is_test(row.file):
+        if ways[0] is None or ways[1] is None or program.is_test(row.file):
+            continue
+        if clock.is_to(*_RANDOM) and _is_seeded_before(program, ways[0]):
             continue
         seen.add((clock.file, clock.number))
         port = what == "port"
+        source, effect = "clock", "ranks that get there in different seconds have different ones"
+        if not clock.is_to(*_CLOCKS):
+            source, effect = "random number", "each rank has another one"
         yield row.found(
             rules.DC767,
-            f"every rank makes the {what} from its own clock ({clock.place}): ranks that get there in "
-            "different seconds have different ones" + (", and wait for each other until the timeout" if port else ""),
+            f"every rank makes the {what} from its own {source} ({clock.place}): {effect}"
+            + (", and they wait for each other until the timeout" if port else ""),
             fix=f"let rank 0 make the {what} and send it with broadcast_object_list, or pass it in the launch line",
             severity=None if port else Severity.INFO,
             flow=[clock.as_step(), f"{row.place}: the {what} is used"],
@@ -53,7 +67,8 @@ def ranks_share_names(program: Program) -> Iterator[Finding]:
 def _shared(program: Program) -> Iterator[tuple[str, EventRow, int]]:
     """Yield what ranks share: folders and ports, each with its term."""
     for write in writes(program):
-        if write.name == "MASTER_PORT":
+        # torchrun sets the port, Slurm and MPI don't
+        if write.name == "MASTER_PORT" and (not only_where_missing(write) or _started_by_others(program, write.row)):
             yield "port", write.row, write.term
     for call in program.calls_to("torch.distributed.init_process_group"):
         yield "port", call, call.argument_term(1, "init_method")
@@ -61,6 +76,14 @@ def _shared(program: Program) -> Iterator[tuple[str, EventRow, int]]:
         yield "folder", call, folder_made(call)
     for call in program.calls_to("transformers.TrainingArguments"):
         yield "folder", call, call.argument_term(0, "output_dir")
+
+
+def _started_by_others(program: Program, row: EventRow) -> bool:
+    """Return whether a function reads the rank that Slurm or MPI sets."""
+    return any(
+        read.name in _OTHER_LAUNCHERS and (read.row.file, read.row.scope) == (row.file, row.scope)
+        for read in program.table(reads)
+    )
 
 
 def _clocks_in(program: Program, file: int, term: int, depth: int) -> Iterator[SourceCall]:
@@ -74,12 +97,30 @@ def _clocks_in(program: Program, file: int, term: int, depth: int) -> Iterator[S
             return
         if kind[0] == "c":
             call = SourceCall(program, file, kind[5])
-            if call.is_to(*_CLOCKS) and _is_fine(program, file, term, call):
+            if (call.is_to(*_CLOCKS) and _is_fine(program, file, term, call)) or call.is_to(*_ALWAYS_RANDOM, *_RANDOM):
                 yield call
         elif kind[0] in ("p", "a"):
             for origin in origins(program, file, number):
                 if origin != (file, number):
                     yield from _clocks_in(program, *origin, depth + 1)
+
+
+def _is_seeded_before(program: Program, way: call_paths.CallPath) -> bool:
+    """Return whether a seed may be set, here or in what is called, before a way comes to its row."""
+    for row in (way.row, *way.calls):
+        for call in program.rows_of(row.file, row.scope):
+            if call.number >= row.number:
+                break
+            if not isinstance(call, SourceCall):
+                continue
+            reached = [one for inner in program.functions(call) for one in call_paths.reached_from(program, inner)]
+            if call.method in _SEEDS or any(
+                isinstance(inner, SourceCall) and inner.method in _SEEDS
+                for one in reached
+                for inner in program.rows_of(*one)
+            ):
+                return True
+    return False
 
 
 def _is_fine(program: Program, file: int, term: int, clock: SourceCall) -> bool:

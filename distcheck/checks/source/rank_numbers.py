@@ -17,7 +17,7 @@ from distcheck.core.registry import probe
 from . import vocabulary
 from .algebra import truth
 from .device_uses import argument_place, called_in, files_from, shapes_of, torch_distributed
-from .environment_variables import Read, reads, writes
+from .environment_variables import Read, only_where_missing, reads, writes
 from .program import EventRow, Program, SourceCall
 from .rank_for_size import GATHERS, length_of_list
 from .several_hosts import HostFinding, HostSign, by_hosts, quiet
@@ -103,7 +103,7 @@ def local_ranks_as_global(program: Program) -> Iterator[HostFinding]:
     for write in writes(program):
         if write.name in ("RANK", "SLURM_PROCID") and write.way in ("=", "update", "putenv"):
             atom = _local_text(write.value)
-            if atom is not None:
+            if atom is not None and not only_where_missing(write):
                 yield _local_as_global(
                     program,
                     write.row,

@@ -109,18 +109,38 @@ def _path_object(call: SourceCall) -> int:
     return int(callee[1])
 
 
-def _goes_where_ranks_start(program: Program, call_path: CallPath) -> bool:
+def goes_where_ranks_start(program: Program, call_path: CallPath) -> bool:
     """Return whether a way goes through a function that makes the group or wraps the model: ranks certainly run there.
 
-    Each call on the way to another function than the row's own must be found for certain.
+    Each call on the way to another function than the row's own must be found for certain. A function that has called a
+    helper for the group before counts as well.
     """
     made = call_paths.tables(program)
-    own = (call_path.row.file, call_path.row.scope)
-    if own in made.starting or own in made.wrapping:
-        return True
-    return call_path.certainty == Certainty.PROVEN and any(
-        (call.file, call.scope) in made.starting or (call.file, call.scope) in made.wrapping for call in call_path.calls
-    )
+    for position, row in enumerate((call_path.row, *call_path.calls)):
+        if position and call_path.certainty != Certainty.PROVEN:
+            return False
+        function = (row.file, row.scope)
+        if function in made.starting or function in made.wrapping or _group_made_before(program, row):
+            return True
+    return False
+
+
+def _group_made_before(program: Program, row: EventRow) -> bool:
+    """Return whether a call before a row, in its function, is of a helper that makes the group, itself or by another.
+
+    A helper that does more with the ranks, as one that trains, is none.
+    """
+    made = call_paths.tables(program)
+    for call in program.rows_of(row.file, row.scope):
+        if call.number >= row.number:
+            return False
+        if not isinstance(call, SourceCall) or call.own_reached_by.who in PARTIAL:
+            continue
+        for helper in made.entered.get((call.file, call.number), ()):
+            reached = call_paths.reached_from(program, helper)
+            if not made.starting.isdisjoint(reached) and made.wrapping.isdisjoint(reached):
+                return True
+    return False
 
 
 def _mode(call: SourceCall) -> str:
@@ -142,7 +162,7 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     value = call_paths.value_on(call_path, path)
     certain = call_path.certainty == Certainty.PROVEN and call_paths.is_constant(value)
     # lists of results, caches, notes are often written on ways that no job of several ranks takes: only what is certain
-    starting = _goes_where_ranks_start(program, call_path)
+    starting = goes_where_ranks_start(program, call_path)
     if not (checkpoint or certain or starting or trained):
         return
     # an Accelerator guards what is saved by its own methods only
@@ -527,11 +547,9 @@ def _is_made_by_the_parent(row: EventRow, base: int, names: tuple[str, ...]) -> 
         return False
     constant = None if names else row.term_value(base).constant
     sites = program.evaluator.callers.get(root, ())
-    return bool(sites) and all(
-        site.kind != "call"
-        and any(
-            _makes(made, names, constant) for made in _calls_before(program, program.event_row(site.file, site.event))
-        )
+    # a parent may also enter the function itself, as the only rank
+    return any(site.kind != "call" for site in sites) and all(
+        any(_makes(made, names, constant) for made in _calls_before(program, program.event_row(site.file, site.event)))
         for site in sites
     )
 
