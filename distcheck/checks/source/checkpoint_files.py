@@ -7,6 +7,7 @@ import re
 from . import call_paths
 from .device_uses import called_in
 from .program import EventRow, Program, SourceCall
+from .term_queries import origins
 from .values import Kind
 
 OF_PATHS = frozenset(["join", "dirname", "abspath", "realpath", "expanduser", "Path", "resolve", "str", "joinpath"])
@@ -18,10 +19,18 @@ _TESTS_A_FILE = re.compile(r"\b(?:isfile|exists|is_file)\b")
 
 
 def file_names(program: Program, row: EventRow, path: int) -> set[str]:
-    """Return the texts in a path that end like the name of a file: ``model.pth``, ``-%d.data.pt``."""
+    """Return the texts in a path that end like the name of a file: ``model.pth``, ``-%d.data.pt``.
+
+    What callers give for a parameter counts as well.
+    """
     if path < 0:
         return set()
-    parts = (row.terms[number] for number in program.subterms(row.file, path))
+    numbers = {(row.file, number) for number in program.subterms(row.file, path)}
+    for _, number in tuple(numbers):
+        if row.terms[number][0] == "p":
+            for file, given in origins(program, row.file, number):
+                numbers |= {(file, inner) for inner in program.subterms(file, given)}
+    parts = (program.terms[file][number] for file, number in numbers)
     texts = (str(part[2]).replace("\\", "/").rsplit("/", 1)[-1] for part in parts if part[:2] == ("k", "str"))
     return {text for text in texts if re.search(r"\w.*\.\w+$", text)}
 

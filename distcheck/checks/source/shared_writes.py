@@ -20,7 +20,7 @@ from .collective_sequences import sequences_of
 from .program import FEW, EventRow, Program, SourceCall, cached
 from .several_ranks import signs
 from .source_text import last_name
-from .term_queries import attributes_of, same_path, uses_path
+from .term_queries import attributes_of, origins, same_path, uses_path
 from .values import PARTIAL, Certainty, Kind, Value, Who
 from .vocabulary import COLLECTIVES, INIT, SPAWNS
 
@@ -902,17 +902,20 @@ def _written_from_the_host(program: Program, call: SourceCall) -> bool:
         for save in program.calls_to("torch.save")
         if owner >= 0 and (save.file, program.evaluator.owner_of(save.file, save.scope)) == (call.file, owner)
     ]
-    if saves and all(_mentions_cpu(save, save.argument_term(0, "obj"), 0) for save in saves):
+    if saves and all(_is_on_the_host(program, save) for save in saves):
         return True
     path = call.argument(0, "f")
     paths = set() if path is None else set(path.constants)
     names = file_names(program, call, call.argument_term(0, "f"))
-    for save in program.calls_to("torch.save"):
+    every = list(program.calls_to("torch.save"))
+    if not names and not paths and every and all(_is_on_the_host(program, save) for save in every):
+        return True
+    for save in every:
         target = save.argument(1, "f")
         same_path = target is not None and not paths.isdisjoint(target.constants)
         if not same_path and names.isdisjoint(file_names(program, save, save.argument_term(1, "f"))):
             continue
-        if _mentions_cpu(save, save.argument_term(0, "obj"), 0) or _moved_before(program, save):
+        if _is_on_the_host(program, save) or _moved_before(program, save):
             return True
     return False
 
@@ -929,15 +932,35 @@ def _moved_before(program: Program, save: SourceCall) -> bool:
 _TO_CPU = re.compile(r"(^|_)cpu($|_)")
 
 
-def _mentions_cpu(row: EventRow, term: int, depth: int) -> bool:
-    if term < 0 or depth > 8:
+def _is_on_the_host(program: Program, save: SourceCall) -> bool:
+    """Return whether what is saved was moved to the CPU: as a whole, or one item after the other."""
+    saved = save.argument_term(0, "obj")
+    return _mentions_cpu(program, save.file, saved, 0) or any(
+        row.kind == "store"
+        and row.number < save.number
+        and _mentions_cpu(program, row.file, row.payload[2], _DEEPEST_TERM - 1)
+        and any(same_path(row.terms, part, row.payload[0]) for part in program.subterms(save.file, saved))
+        for row in program.rows_of(save.file, save.scope)
+    )
+
+
+#: So deep a moved tensor is searched in what is saved.
+_DEEPEST_TERM = 8
+
+
+def _mentions_cpu(program: Program, file: int, term: int, depth: int) -> bool:
+    if term < 0 or depth > _DEEPEST_TERM:
         return False
-    parts = row.terms[term]
+    terms = program.terms[file]
+    parts = terms[term]
     if parts[:2] == ("k", "str") and parts[2] == "cpu":
         return True
-    if parts[0] == "c" and _TO_CPU.search(last_name(row.terms, parts[1])):
+    if parts[0] == "c" and _TO_CPU.search(last_name(terms, parts[1])):
         return True
-    return any(_mentions_cpu(row, inner, depth + 1) for inner in call_paths.operands(parts))
+    if parts[0] == "p":
+        given = [origin for origin in origins(program, file, term) if origin != (file, term)]
+        return bool(given) and all(_mentions_cpu(program, *origin, depth + 1) for origin in given)
+    return any(_mentions_cpu(program, file, inner, depth + 1) for inner in call_paths.operands(parts))
 
 
 # downloads
