@@ -43,6 +43,7 @@ CLASSES = {
     "training": "what a step does to the weights: gradients, state, schedules, random numbers, replicas",
     "state": "what ranks keep between steps: averages, rates, owners of parameters, orders, parts outside a wrapper",
     "mixed": "one fault each of several kinds, of which the other classes have few",
+    "plain": "faults of the other classes, written plainly and set aside",
     "silent": "the job ends well, and what it computed is wrong",
 }
 VIAS = ("direct", "helper", "callback", "context", "data")
