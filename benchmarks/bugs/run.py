@@ -44,6 +44,7 @@ CLASSES = {
     "state": "what ranks keep between steps: averages, rates, owners of parameters, orders, parts outside a wrapper",
     "mixed": "one fault each of several kinds, of which the other classes have few",
     "plain": "faults of the other classes, written plainly and set aside",
+    "lifecycle": "wrappers, data, checkpoints and exits: what goes wrong between start and end of a job",
     "silent": "the job ends well, and what it computed is wrong",
 }
 VIAS = ("direct", "helper", "callback", "context", "data")
