@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from .logged_events import EventSink
 from .patching import attach_to, harmless, wrap
+from .sampling import EXCHANGE
 
 #: Names of a mesh's dimensions along which the data is divided.
 _OF_DATA = re.compile(r"(^|_)(dp|ddp|fsdp|hsdp|data|replicate|replica|shard|world|batch)(_|\d|$)")
@@ -195,7 +196,7 @@ def _exchanged(parallel: Parallel, *args: Any) -> None:
     """Ranks that send each other parts share out the work of one batch: tables of a recommender, experts, sequences."""
     distributed = sys.modules["torch.distributed"]
     group = next((one for one in args if isinstance(one, distributed.ProcessGroup)), None)
-    parallel.note("samples.twins", _ranks_of(group), "all_to_all")
+    parallel.note("samples.twins", _ranks_of(group), EXCHANGE)
 
 
 def _join_begins(parallel: Parallel, *_: Any) -> None:

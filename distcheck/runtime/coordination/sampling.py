@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.core.model import Where
+from distcheck.core.model import Where, rank_names
 
 from .locations import where_of
 from .logged_events import LoggedEvent, fill
 
 #: Samples that a message shows.
 SHOWN = 8
+#: Why ranks may read the same: they send each other parts.
+EXCHANGE = "all_to_all"
 #: ``(lines, innermost first; how many were made there before)``
 Key = tuple[tuple[str, ...], int]
 
@@ -189,6 +191,8 @@ class Samples(NamedTuple):
     groups: tuple[tuple[int, ...], ...] = ()
     #: ranks that get the same data on purpose; all ranks if unknown
     twins: tuple[frozenset[int], ...] = ()
+    #: those of them that only send each other parts by ``all_to_all``
+    exchanging: tuple[frozenset[int], ...] = ()
 
     def sides(self) -> Iterator[tuple[Pass, ...]]:
         """Passes of ranks of one group over one loader that belong together: one of each rank, two ranks at least."""
@@ -209,6 +213,19 @@ class Samples(NamedTuple):
                 kept.append(one)
         return tuple(kept)
 
+    def unchecked(self) -> str:
+        """Return which ranks were not compared because they call ``all_to_all``; "" if there are none."""
+        for side in self.sides():
+            if not any(one.trains_together for one in side):
+                continue
+            compared = {one.rank for one in self.apart(side)}
+            ranks = {one.rank for one in side}
+            for exchanging in self.exchanging:
+                if len(exchanging & ranks) > 1 and not exchanging & ranks <= compared:
+                    who = rank_names(exchanging)
+                    return f"{who} send each other parts by all_to_all, and may read the same on purpose"
+        return ""
+
 
 def samples_of(rows: Iterable[LoggedEvent], world_size: int) -> Samples:
     """Return what the rows of all ranks show; rows of other topics do not matter."""
@@ -220,13 +237,15 @@ def samples_of(rows: Iterable[LoggedEvent], world_size: int) -> Samples:
             loaders[row.pid, row.data["loader"]] = _loader(row, row.rank, loaders, made)
     passes = tuple(_passes(mine, loaders))
     wrapped = {tuple(row.data["ranks"]) for row in _of(mine, "samples.wrapped")}
-    twins = [frozenset(row.data["ranks"]) for row in _of(mine, "samples.twins")]
+    of_twins = _of(mine, "samples.twins")
+    twins = [frozenset(row.data["ranks"]) for row in of_twins]
+    exchanging = {frozenset(row.data["ranks"]) for row in of_twins if row.data.get("how") == EXCHANGE}
     if any(one.unsplit for one in passes):
         twins.append(frozenset(range(world_size)))
     groups = sorted(group for group in wrapped if len(group) > 1)
     return Samples(
         tuple(loaders.values()), passes, tuple(_splits(mine)), tuple(_divided(mine)), tuple(groups),
-        tuple(dict.fromkeys(twins)),
+        tuple(dict.fromkeys(twins)), tuple(sorted(exchanging, key=min)),
     )  # fmt: skip
 
 

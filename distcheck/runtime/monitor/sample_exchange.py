@@ -142,7 +142,10 @@ class SampleExchange:
         if complete > self._judged or over:
             self._judged = complete
             rows = [row for other in ranks for row in self._read.get(other, ())]
-            self._judge(SampledRanks(samples_of(_with_twins(rows), world_size), ranks), store)
+            samples = samples_of(_with_twins(rows), world_size)
+            if over and (why := samples.unchecked()):
+                store.set(SAMPLES_UNCHECKED, why)
+            self._judge(SampledRanks(samples, ranks), store)
 
     def _read_new(self, store: StoreClient, ranks: tuple[int, ...]) -> None:
         for other in ranks:

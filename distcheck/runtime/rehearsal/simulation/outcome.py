@@ -6,8 +6,10 @@ import signal
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from distcheck import rules
 from distcheck.core.model import NotChecked, grouped, rank_names, rank_ranges
 from distcheck.runtime.coordination.root_cause import reports_lost_peer
+from distcheck.runtime.coordination.sampling import EXCHANGE, samples_of
 
 from .launcher import ENDED, HUNG, NO_STORE, TIME, UNEVEN, RehearsalResult
 from .plan import End, Rehearsal, RehearsalPlan
@@ -111,6 +113,10 @@ def not_checked(result: RehearsalResult) -> list[NotChecked]:
         found.append(NotChecked(what, why) if colon else NotChecked("rehearsal", missed))
     for row in rehearsal.of("stage.hook_failed"):
         found.append(NotChecked(f"what {row.data['hook']} observes", f"it could not be installed: {row.data['why']}"))
+    if any(row.data["how"] == EXCHANGE for row in rehearsal.of("samples.twins")):
+        samples = samples_of(rehearsal.of("samples."), rehearsal.plan.world_size)
+        if why := samples.unchecked():
+            found.append(NotChecked(f"{rules.DC732.code}, the samples of ranks", why))
     lost = {kind for row in rehearsal.of("stage.lost") for kind in row.data["kinds"]}
     if lost:
         found.append(NotChecked(", ".join(sorted(lost)), "more events occurred than were logged"))

@@ -11,6 +11,8 @@ from distcheck.runtime.rehearsal.simulation.launcher import ENDED, HUNG, NO_STOR
 from distcheck.runtime.rehearsal.simulation.outcome import failure_lines, failures, last_lines, not_checked
 from distcheck.runtime.rehearsal.simulation.plan import End, Rehearsal, RehearsalPlan
 
+from .test_samples import in_batches, made, walk, wrapped
+
 PLAN = RehearsalPlan("train.py", nproc_per_node=2)
 AT_END = [End(rank, 10 + rank, "steps", 0, 3) for rank in range(2)]
 LOST = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:31205"
@@ -195,3 +197,11 @@ def test_what_was_not_observed_is_named() -> None:
     assert found["what samples observes"] == "it could not be installed: KeyError: 'x'"
     assert found["a.b"] == "more events occurred than were logged"
     assert found["the overlay"] == "this kernel has no namespaces"
+
+
+def test_samples_of_ranks_that_send_each_other_parts_are_not_checked() -> None:
+    passes = [one for rank in (0, 1) for one in (made(rank), *walk(rank, in_batches(range(64))))]
+    twins = row("samples.twins", ranks=[0, 1], how="all_to_all")
+    rows = (*JOINED, *wrapped(0, 1), *passes, twins)
+    assert "all_to_all" in reasons(performed(*AT_END, rows=rows))["DC732, the samples of ranks"]
+    assert "DC732, the samples of ranks" not in reasons(performed(*AT_END, rows=rows[:-1]))

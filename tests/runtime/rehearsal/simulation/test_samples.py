@@ -14,6 +14,7 @@ from distcheck.runtime.coordination.logged_events import LoggedEvent
 from distcheck.runtime.coordination.model import CollectiveCall, Position, Positions
 from distcheck.runtime.coordination.sample_contents import IdentityCache
 from distcheck.runtime.coordination.samplers import describe
+from distcheck.runtime.coordination.sampling import samples_of
 from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan
 
 TOTAL = 64
@@ -226,6 +227,18 @@ def test_good_dc732_tensor_parallel_ranks_draw_the_same() -> None:
     rows = [made(rank) for rank in range(4)]
     parts = [one for rank in range(4) for one in walk(rank, in_batches(range(rank // 2, 64, 2)))]
     assert judged(*groups, *twins, *rows, *parts, ranks=4) == []
+
+
+@pytest.mark.parametrize(
+    ("how", "trains", "unchecked"),
+    [("all_to_all", True, True), ("all_to_all", False, False), ("tensor parallel", True, False)],
+)
+def test_ranks_that_send_each_other_parts_are_not_checked(how: str, trains: bool, unchecked: bool) -> None:
+    twins = [row("twins", rank, 5, ranks=[0, 1], how=how) for rank in (0, 1)]
+    walks = [one for rank in (0, 1) for one in walk(rank, in_batches(range(64)), trains=trains)]
+    samples = samples_of([*wrapped(0, 1), *twins, made(0), made(1), *walks], 2)
+    assert bool(samples.unchecked()) is unchecked
+    assert samples_of(twins, 2).unchecked() == ""  # nothing was read
 
 
 def test_good_dc732_pipeline_stages_draw_the_same() -> None:
