@@ -111,13 +111,14 @@ class RankStateReader:
         :param detailed: a detailed position without a request; the flight recorder is not read
         """
         detailed = detailed or request > 0
-        if self.end is not None:
-            # a rank that is known late ended without a name
-            return self.end._replace(rank=self.rank_info.rank, host=self.rank_info.host)
         now = time.monotonic()
         recorder = self.recorder
-        frame = main_frame(self._main)
         inside = recorder.inside.get(self._main)
+        # an exit handler may wait for other ranks, too
+        if self.end is not None and (inside is None or inside.at < self._ended_at):
+            # a rank that is known late ended without a name
+            return self.end._replace(rank=self.rank_info.rank, host=self.rank_info.host)
+        frame = main_frame(self._main)
         still = (id(frame), getattr(frame, "f_lasti", 0), recorder.done)
         if still != self._still:
             self._still, self._still_since = still, now
