@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from .lint_run import LintResult
 
-_SHARED = ("hang_detector", "sample_checks", "epochs", "splits", "worker_calls")
+_SHARED = ("hang_detector", "sample_checks", "epochs", "splits", "worker_calls", "reductions")
 _TOPICS = (
     "samples", "batch_counts", "devices", "gradients", "groups", "pickling", "files", "console_output", "buffers",
     "messages", "training", "models", "reductions", "dropouts", "reference",

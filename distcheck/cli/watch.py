@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from distcheck.runtime.coordination.model import Positions
     from distcheck.runtime.coordination.rank_info import RankInfo
     from distcheck.runtime.coordination.rank_monitor import RankMonitor
+    from distcheck.runtime.coordination.reductions import Reductions
     from distcheck.runtime.coordination.run_script import ScriptExit
     from distcheck.runtime.coordination.sampling import Samples
     from distcheck.runtime.coordination.store_client import StoreClient
@@ -45,6 +46,8 @@ AT_END = ("distcheck.runtime.monitor.summary",)
 OF_REPLICAS = ("distcheck.runtime.coordination.drift",)
 #: The module with the probe of models that no wrapper holds.
 OF_COPIES = ("distcheck.runtime.coordination.copies",)
+#: The module with the probe of what gradients are before and after their reduction.
+OF_REDUCTIONS = ("distcheck.runtime.coordination.reductions",)
 #: The modules with the probes of samples.
 OF_SAMPLES = tuple(f"distcheck.runtime.coordination.{topic}" for topic in ("sample_checks", "epochs", "splits"))
 #: The modules with the probes of what one rank finds at its optimizer steps.
@@ -245,6 +248,7 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     from distcheck.runtime.coordination.store_client import JobStoreConnection
     from distcheck.runtime.coordination.training import TrainingObserver
     from distcheck.runtime.monitor.copy_exchange import CopyExchange
+    from distcheck.runtime.monitor.reduction_exchange import ReductionExchange
     from distcheck.runtime.monitor.sample_exchange import LIMITS, SampleExchange, SampleLog
 
     environ = dict(os.environ)
@@ -272,11 +276,14 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     if _training.copies is not None:
         _training.copies.divided = watcher.parallel.divides_models
         copied = CopyExchange(_training.copies, partial(_report_copies, options))
+    reduced = ReductionExchange(_training, partial(_report_reductions, options)) if options.consistency else None
 
     def on_tick(store: StoreClient, rank: int, final: bool) -> None:
         exchange.tick(store, rank, final)
         if copied is not None:
             copied.tick(store, rank, monitor.rank_info.world_size, final)
+        if reduced is not None:
+            reduced.tick(store, rank, monitor.rank_info.world_size, final)
         samples.tick(store, rank, monitor.rank_info.world_size, final)
         for found in training.found(final=final):
             _report_once(options, step_report_of(found, options.selection), store)
@@ -446,6 +453,19 @@ def copy_report_of(models: TrainedModels, selection: Selection) -> Report:
 
 def _report_copies(options: WatchOptions, models: TrainedModels, store: StoreClient) -> None:
     _report_once(options, copy_report_of(models, options.selection), store)
+
+
+def reduction_report_of(reductions: Reductions, selection: Selection) -> Report:
+    """Return the report about the factor by which gradients are averaged."""
+    from distcheck.core.checker import Checker
+    from distcheck.runtime.coordination.reductions import Reductions
+
+    report = Checker(selection, modules=OF_REDUCTIONS).plan(Reductions, command="watch", closed=True).run(reductions)
+    return report._replace(stage="rank", subject={"line": ["gradients of the first steps"]})
+
+
+def _report_reductions(options: WatchOptions, reductions: Reductions, store: StoreClient) -> None:
+    _report_once(options, reduction_report_of(reductions, options.selection), store)
 
 
 def sample_report_of(samples: Samples, selection: Selection) -> Report:

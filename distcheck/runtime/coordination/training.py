@@ -20,6 +20,8 @@ from distcheck.runtime.coordination.digests import Digest, Digests
 from distcheck.runtime.coordination.frames import innermost_own
 from distcheck.runtime.coordination.import_hook import when_imported
 from distcheck.runtime.coordination.model import CollectiveCall, RecordedCall
+from distcheck.runtime.coordination.reduction_observer import ReductionObserver
+from distcheck.runtime.coordination.reductions import GradientStep
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
 from .clipping import ClipObserver, ClippedGradients
@@ -44,6 +46,8 @@ _JOIN = "Join"
 _MOST_REDUCED = 4096
 #: Steps with gradients that were not waited for that are kept until the side thread reports them.
 _MOST_UNWAITED = 8
+#: Gradients of first steps that are kept.
+_MOST_GRADIENTS = 288
 #: What one rank finds by itself.
 AtStep = UnwaitedGradients | IdleOptimizer | ScheduleBurst | ClippedGradients
 
@@ -103,6 +107,9 @@ class TrainingObserver:
         self.updates = UpdateObserver(self._rank_and_sizes, patience)
         #: gradients that were clipped before they were reduced
         self.clipping = ClipObserver(first)
+        #: gradients of the first steps, before and after their reduction
+        self.reductions: deque[GradientStep] = deque(maxlen=_MOST_GRADIENTS)
+        self._reduction_observer: ReductionObserver | None = None
         #: why no more rows are made; "": they are
         self.error = ""
         self._calls = calls
@@ -170,6 +177,9 @@ class TrainingObserver:
         self.unwaited.clear()
         self.updates.forget()
         self.clipping.forget()
+        self.reductions.clear()
+        if self._reduction_observer is not None:
+            self._reduction_observer.forget()
         if self.copies is not None:
             self.copies.forget()
         self._wrapped.clear()
@@ -179,8 +189,15 @@ class TrainingObserver:
         self._of_replicas.clear()
         self._seen = self._digested = 0
 
+    @property
+    def reductions_are_complete(self) -> bool:
+        """Return whether no more gradients are added to ``reductions``."""
+        return self._reduction_observer is not None and self._reduction_observer.done
+
     def _attach_optimizers(self, module: Any) -> None:
         self._torch = sys.modules["torch"]
+        if self._wants_digests:
+            self._reduction_observer = ReductionObserver(self._torch, self._safely)
         register = getattr(module, "register_optimizer_step_pre_hook", None)
         if register is not None:  # torch 2.0
             register(self._before_step)
@@ -255,6 +272,8 @@ class TrainingObserver:
         def note() -> None:
             if self.copies is not None:
                 self.copies.on_call(call, list(self._tensors_of(given)))
+            if self._reduction_observer is not None:
+                self._reduction_observer.on_call(call, tensor, len(self._calls.groups.get(call.group, ())))
             if call.operation != "all_reduce" or call.reduce not in ("sum", "avg"):
                 return
             if not hasattr(tensor, "data_ptr") or not _has_address(tensor):
@@ -338,6 +357,7 @@ class TrainingObserver:
         self.clipping.before_step()
         if with_gradients:
             self.updates.before_step(self._torch, optimizer, place)
+            self._observe_reductions(optimizer, place)
         due = self._is_due(steps.count)
         owned: set[int] = set()
         trained = {id(one) for group in optimizer.param_groups for one in group["params"]} if due else set()
@@ -378,6 +398,12 @@ class TrainingObserver:
                 steps.count, due=due, wrapped=bool(self._wrapped),
             )  # fmt: skip
         steps.reduces_before, steps.reduces = steps.reduces, self._reduces
+
+    def _observe_reductions(self, optimizer: Any, place: str) -> None:
+        observer = self._reduction_observer
+        if observer is not None and not observer.done:
+            rank, scaled = self._rank_and_sizes()[0], self._scaler is not None
+            self.reductions.extend(observer.before_step(optimizer, rank=rank, place=place, scaled=scaled))
 
     def _add_of_meshes(
         self, optimizer: Any, steps: _Steps, place: str, owned: set[int], *, with_gradients: bool

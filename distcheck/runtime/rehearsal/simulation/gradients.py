@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from distcheck import rules
@@ -124,16 +124,17 @@ def hooks_give_equal_gradients(replicas: Replicas) -> Iterator[Finding]:
 
 @probe(rules.DC759)
 def steps_follow_a_reduction(replicas: Replicas) -> Iterator[Finding]:
-    """Report steps whose forward was inside no_sync() and whose backward pass was outside: the forward decides."""
-    steps_apart: dict[str, int] = {}
+    """Report steps whose last forward was inside no_sync(): an earlier one, or only the backward pass, was outside."""
+    steps_apart: dict[tuple[str, str], int] = {}
     for wrap, steps, found in _drifting(replicas):
-        if not all(step.backward_outside and step.since and not step.around for step in steps):
+        why = next((text for test, text in _UNSYNCED if all(test(step) for step in steps)), "")
+        if not why or not all(step.since and not step.around for step in steps):
             continue
-        steps_apart[wrap.place] = steps_apart.get(wrap.place, 0) + 1
-        if steps_apart[wrap.place] == _STEPS_APART:
+        steps_apart[wrap.place, why] = steps_apart.get((wrap.place, why), 0) + 1
+        if steps_apart[wrap.place, why] == _STEPS_APART:
             yield rules.DC759.found(
-                "the optimizer steps here with gradients that DDP did not average. The forward was inside no_sync(), "
-                f"and only the backward pass outside: {_apart(found[0])} at step {steps[0].nth}",
+                f"the optimizer steps here with gradients that DDP did not average. {why}: "
+                f"{_apart(found[0])} at step {steps[0].nth}",
                 where=where(steps[0].place, found[0].ranks),
                 fix=Fix(
                     "run the last forward before each step outside of no_sync(), too",
@@ -141,6 +142,13 @@ def steps_follow_a_reduction(replicas: Replicas) -> Iterator[Finding]:
                 ),
                 evidence=_evidence(found[0], wrap, [one.name for one in found]),
             )
+
+
+#: How the gradients of a step were not averaged.
+_UNSYNCED: tuple[tuple[Callable[[OptimizerStep], bool], str], ...] = (
+    (lambda step: step.backward_outside, "The forward was inside no_sync(), and only the backward pass outside"),
+    (lambda step: step.reduced_early, "An earlier forward was outside of no_sync(), and the last one inside"),
+)
 
 
 @probe(rules.DC751)

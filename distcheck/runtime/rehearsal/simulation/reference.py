@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, NotApplicable, Severity
 from distcheck.core.registry import fact, probe
+from distcheck.runtime.coordination.vectors import Vector, apart, factor_of, norm_of, scaled, summed
 
 from .plan import Rehearsal, RehearsalPlan, where
-from .vectors import Vector, apart, factor_of, norm_of, scaled, summed
 
 if TYPE_CHECKING:
     from .launcher import RehearsalResult

@@ -56,6 +56,8 @@ class OptimizerStep(NamedTuple):
     since: int = 0
     #: the last of them was to reduce gradients
     synced: bool = False
+    #: that forward was inside no_sync(), and an earlier one was to reduce
+    reduced_early: bool = False
     #: that forward was inside no_sync(), and a backward pass after it outside
     backward_outside: bool = False
     #: communication hooks of the wrapper

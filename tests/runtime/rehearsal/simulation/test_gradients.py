@@ -107,11 +107,18 @@ def test_bad_dc759_only_the_backward_pass_is_outside_of_no_sync() -> None:
     assert (found.code, found.where.line, found.where.ranks) == ("DC759", 49, "0-1")
 
 
+def test_bad_dc759_the_last_forward_is_inside_of_no_sync() -> None:
+    (found,) = judged(*two_steps(synced=False, reduced_early=True))
+    assert (found.code, found.where.line, found.where.ranks) == ("DC759", 49, "0-1")
+    assert "the last one inside" in found.message
+
+
 def test_good_dc759() -> None:
     # local steps: both passes are inside, and the script averages parameters later
     assert judged(*two_steps(synced=False, backward_outside=False)) == []
-    alike = [step(rank, SAME, nth=nth, synced=False, backward_outside=True) for nth in (1, 2) for rank in (0, 1)]
-    assert judged(*alike) == []
+    for more in ({"backward_outside": True}, {"reduced_early": True}):
+        alike = [step(rank, SAME, nth=nth, synced=False, **more) for nth in (1, 2) for rank in (0, 1)]
+        assert judged(*alike) == []
 
 
 # DC750

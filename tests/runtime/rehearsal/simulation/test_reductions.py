@@ -21,8 +21,8 @@ Entries = Callable[[int], list[Any]]
 
 
 def judged(topic: str, rows: Sequence[LoggedEvent]) -> list[Finding]:
-    module = f"distcheck.runtime.rehearsal.simulation.{topic}"
-    done = Checker(modules=(module,), plug_ins=False).plan(Rehearsal, command="rehearse", closed=True).run(
+    modules = (f"distcheck.runtime.rehearsal.simulation.{topic}", "distcheck.runtime.coordination.reductions")
+    done = Checker(modules=modules[: 2 if topic == "reductions" else 1], plug_ins=False).plan(Rehearsal, command="rehearse", closed=True).run(
         Rehearsal(PLAN, ENDS, tuple(rows))
     )  # fmt: skip
     assert all(probe.status == "ran" for probe in done.probes), done.probes
@@ -78,8 +78,10 @@ def test_bad_dc758_the_same_with_a_clip() -> None:
 
 
 def test_bad_dc758_divided_twice() -> None:
-    for entries in (lambda rank: LOCAL[rank], once(AVERAGE), once(SUM)):
-        (finding,) = judged("reductions", steps(entries, lambda _: times(0.25, *ALL)))
+    first = [LOCAL[0][0], LOCAL[1][0]]
+    for calls_of_step in ([], [AVERAGE], [SUM]):
+        entries = lambda rank, made=calls_of_step: [first[rank], *made]  # noqa: E731
+        (finding,) = judged("reductions", steps(entries, lambda _: times(0.25, *first)))
         assert (finding.code, finding.where.line) == ("DC758", 30)
         assert "1/2 of the mean over 2 ranks" in finding.message
 
@@ -93,6 +95,7 @@ def test_bad_dc758_divided_twice() -> None:
         pytest.param(each(SUM), lambda _: times(0.5, *ALL), {}, id="summed and divided after each pass: the same"),
         pytest.param(once(AVERAGE), lambda _: times(0.137, *ALL), {}, id="clipped"),
         pytest.param(once(AVERAGE), lambda _: times(0.25, *ALL), {"scaled": True}, id="the loss is scaled by two"),
+        pytest.param(once(AVERAGE), lambda _: times(0.25, *ALL), {}, id="divided by the number of micro-batches"),
         pytest.param(once(AVERAGE), lambda _: times(0.25, *ALL), {"counts": 1}, id="in one step only"),
         pytest.param(each(SUM), lambda _: AGAIN, {"counts": 1}, id="summed again in one step only"),
         pytest.param(each(SUM), lambda _: (1.0, 1.0, -1.0), {}, id="something else is done with it"),
@@ -106,8 +109,9 @@ def test_good_dc758(entries: Entries, final: Callable[[int], Sequence[float]], m
 
 def test_good_dc758_one_of_two_gradients_has_the_whole_mean() -> None:
     """Layers may have learning rates of their own, by a factor of their gradients."""
-    rows = steps(once(AVERAGE), lambda _: times(0.25, *ALL))
-    more = steps(once(AVERAGE), lambda _: times(0.5, *ALL))
+    first = [LOCAL[0][0], LOCAL[1][0]]
+    rows = steps(lambda rank: [first[rank], AVERAGE], lambda _: times(0.25, *first))
+    more = steps(lambda rank: [first[rank], AVERAGE], lambda _: times(0.5, *first))
     rows += [row._replace(data={**row.data, "name": "1 of parameter group 0"}) for row in more]
     assert judged("reductions", rows) == []
 

@@ -52,6 +52,9 @@ class _Model:
         #: forwards with gradients through the wrapper, and whether the last one of them was to reduce
         self.forwards = 0
         self.synced = False
+        #: forwards that were to reduce, and how many there were at the last step of each optimizer
+        self.reducing = 0
+        self.reducing_before: dict[int, int] = {}
         #: a backward pass ran outside of no_sync() after a forward inside of it
         self.backward_outside = False
         #: forwards with gradients around it: call site, function, whether the module was in training mode
@@ -147,6 +150,7 @@ class _GradientHook:
         if model is not None and self.torch.is_grad_enabled():
             model.forwards += 1
             model.synced = _averages(ddp)
+            model.reducing += model.synced
             model.backward_outside = False
         self.inside += 1
         try:
@@ -297,6 +301,8 @@ class _GradientHook:
                 before = model.before_this()
                 forwards, around = steps.since.get(model.number, before)
                 steps.since[model.number] = (model.forwards, len(model.around))
+                reducing = model.reducing - model.reducing_before.get(steps.number, 0)
+                model.reducing_before[steps.number] = model.reducing
                 if steps.count > _FIRST_STEPS and steps.count & (steps.count - 1):
                     continue
                 self._find_modules(model, ddp)
@@ -308,6 +314,7 @@ class _GradientHook:
                     forwards=model.forwards,
                     since=model.forwards - forwards,
                     synced=model.synced,
+                    reduced_early=bool(reducing) and not model.synced,
                     backward_outside=model.backward_outside,
                     hooks=len(getattr(ddp, "_comm_hooks", ())),
                     own_hook=_own_hook(ddp),

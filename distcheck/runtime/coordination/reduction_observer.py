@@ -1,0 +1,136 @@
+"""Observes how gradients become those that an optimizer uses: what backward passes add, what is reduced, and the end.
+
+A tensor is kept as a few sums of its elements with signs that have no pattern. Such sums add and scale as the tensor
+does, so the ranks' sums show by which factor the gradients were averaged. Only the first steps are observed.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .digests import Digests
+from .model import CollectiveCall
+from .reductions import GradientStep
+
+#: Parameters of one optimizer that are observed, and steps of it.
+_MOST_PARAMETERS, _MOST_STEPS = 6, 12
+#: Entries of one gradient between two steps that are kept.
+_MOST_ENTRIES = 64
+
+
+class _Gradient:
+    """What has happened to one gradient since the last step."""
+
+    def __init__(self, name: str, parameter: Any) -> None:
+        self.name = name
+        self.parameter = weakref.ref(parameter)
+        #: ``[what a backward pass added]``, or the line of an ``all_reduce`` that sums or averages
+        self.entries: list[Any] = []
+        #: it was empty when the first backward pass came
+        self.fresh = True
+        #: removes the hook
+        self.hook: Any = None
+
+
+class ReductionObserver:
+    """Observes the first steps of all optimizers of this process.
+
+    :param safely: runs a function, and keeps its error from the script
+    """
+
+    def __init__(self, torch: Any, safely: Callable[[Callable[[], None]], None]) -> None:
+        self._torch = torch
+        self._safely = safely
+        self._digests = Digests(torch)
+        self._gradients: weakref.WeakKeyDictionary[Any, list[_Gradient]] = weakref.WeakKeyDictionary()
+        self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        #: an optimizer has made all steps that are observed
+        self.done = False
+
+    def forget(self) -> None:
+        """Forget the parent's optimizers, in a fork."""
+        self._gradients.clear()
+        self._steps.clear()
+        self._numbers.clear()
+
+    def on_call(self, call: CollectiveCall, tensor: Any, ranks: int) -> None:
+        """Note an ``all_reduce`` of a gradient among so many ranks."""
+        if call.operation != "all_reduce" or call.reduce not in ("sum", "avg") or not hasattr(tensor, "data_ptr"):
+            return
+        for one in self._all():
+            parameter = one.parameter()
+            gradient = None if parameter is None else parameter.grad
+            if (
+                gradient is None
+                or gradient.is_sparse
+                or len(one.entries) >= _MOST_ENTRIES
+                or gradient.numel() != tensor.numel()
+            ):
+                continue
+            if gradient.data_ptr() == tensor.data_ptr():
+                one.entries.append([call.reduce, call.place, ranks])
+
+    def _all(self) -> Iterator[_Gradient]:
+        for gradients in self._gradients.values():
+            yield from gradients
+
+    def before_step(self, optimizer: Any, *, rank: int, place: str, scaled: bool) -> Iterator[GradientStep]:
+        """Yield the gradients of a step that is about to use them.
+
+        :param scaled: the script scales a loss
+        """
+        known = self._gradients.get(optimizer)
+        if known is None:
+            self._numbers[optimizer] = len(self._numbers)
+            self._gradients[optimizer] = list(self._observed(optimizer))
+            self._steps[optimizer] = 1
+            return
+        self._steps[optimizer] += 1
+        nth = self._steps[optimizer]
+        for one in known:
+            parameter, entries, fresh = one.parameter(), one.entries, one.fresh
+            one.entries, one.fresh = [], True
+            if parameter is None or not entries or parameter.grad is None or parameter.grad.is_sparse:
+                continue
+            yield GradientStep(
+                rank, self._numbers[optimizer], nth, one.name, place, tuple(map(tuple, entries)),
+                tuple(self._digests.projections(parameter.grad)), fresh and len(entries) < _MOST_ENTRIES, scaled,
+            )  # fmt: skip
+        if nth >= _MOST_STEPS:
+            self.done = True
+            for one in known:
+                one.hook.remove()
+            self._gradients[optimizer] = []
+
+    def _observed(self, optimizer: Any) -> Iterator[_Gradient]:
+        named = [
+            (f"{position} of parameter group {index}", one)
+            for index, group in enumerate(optimizer.param_groups)
+            for position, one in enumerate(group["params"])
+            if one.requires_grad and one.is_leaf and one.is_floating_point() and one.layout is self._torch.strided
+            and not hasattr(one, "device_mesh") and not getattr(one, "_is_flat_param", False)
+        ]  # fmt: skip
+        for name, parameter in named[:: -(-len(named) // _MOST_PARAMETERS) or 1]:
+            one = _Gradient(name, parameter)
+            one.hook = parameter.register_hook(functools.partial(self._see_backward, weakref.ref(one)))
+            yield one
+
+    def _see_backward(self, reference: Any, gradient: Any) -> None:
+        one = reference()
+        parameter = None if one is None else one.parameter()
+        torch = self._torch
+        if parameter is None or gradient.is_sparse or len(one.entries) >= _MOST_ENTRIES:
+            return
+        if torch.compiler.is_compiling() or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
+            return
+
+        def note() -> None:
+            if not one.entries and parameter.grad is not None:
+                one.fresh = not bool(parameter.grad.detach().any())
+            one.entries.append(self._digests.projections(gradient))
+
+        self._safely(note)
