@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from .call_signatures import KINDS
 from .digests import Digest, Digests
+from .flat_gradients import holds_gradients
 from .model import CollectiveCall
 
 #: Elements of a tensor that a script may reduce only to report a number, or to decide together.
@@ -30,6 +31,8 @@ _CHECKED = 4096
 _AVERAGING = frozenset({"all_reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather_into_tensor"})
 #: Calls that wait for the next step, which shows what their tensors are; call sites that are known.
 _MOST_CALLS, _MOST_SITES = 4096, 1024
+#: Calls of one call site whose tensors are compared with gradients: an early one may come before the first gradient.
+MOST_COMPARED = 4
 
 
 class CopyRow(NamedTuple):
@@ -113,6 +116,7 @@ class CopyObserver:
         self._calls: Counter[str] = Counter()
         self._waiting: list[_Call] = []
         self._sites: dict[tuple[str, str, int], str] = {}
+        self._compared: Counter[tuple[str, str, int]] = Counter()
         #: address of a parameter → its model and name
         self._parameters: dict[int, tuple[_Copy, str]] = {}
 
@@ -130,8 +134,11 @@ class CopyObserver:
 
     # collectives
 
-    def on_call(self, call: CollectiveCall, tensors: Sequence[Any]) -> None:
-        """Count a call by what its tensors are; those of unknown ones until the next step."""
+    def on_call(self, call: CollectiveCall, tensors: Sequence[Any], ranks: int) -> None:
+        """Count a call by what its tensors are; those of unknown ones until the next step.
+
+        :param ranks: of its group
+        """
         if not self._copies:
             return
         numel = sum(one.numel() for one in tensors)
@@ -154,6 +161,11 @@ class CopyObserver:
             return
         if whole or (known and len(known) == len(addresses)):
             kind = "model"
+        if not kind and call.operation == "all_reduce" and self._compared[site] < MOST_COMPARED:
+            self._compared[site] += 1
+            gradients = [one.grad for copy in self._copies for _, one in copy.named() if one.grad is not None]
+            if all(holds_gradients(one, gradients, ranks) for one in tensors):
+                kind = self._sites[site] = "model"
         if kind:
             self._calls[kind] += 1
         elif len(self._waiting) < _MOST_CALLS:

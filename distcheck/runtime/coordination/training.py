@@ -270,10 +270,11 @@ class TrainingObserver:
         tensor: Any = given.get("tensor")
 
         def note() -> None:
+            ranks = len(self._calls.groups.get(call.group, ()))
             if self.copies is not None:
-                self.copies.on_call(call, list(self._tensors_of(given)))
+                self.copies.on_call(call, list(self._tensors_of(given)), ranks)
             if self._reduction_observer is not None:
-                self._reduction_observer.on_call(call, tensor, len(self._calls.groups.get(call.group, ())))
+                self._reduction_observer.on_call(call, tensor, ranks)
             if call.operation != "all_reduce" or call.reduce not in ("sum", "avg"):
                 return
             if not hasattr(tensor, "data_ptr") or not _has_address(tensor):

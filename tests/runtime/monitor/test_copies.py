@@ -184,7 +184,29 @@ def sparse_gradients_are_left_out(torch: Any, dist: Any, rank: int) -> None:
         optimizer.step()
 
 
+def _in_buckets(torch: Any, dist: Any, ordered: list[Any]) -> None:
+    """Average gradients in two flat tensors that have some zeros at their ends."""
+    for bucket in (ordered[:2], ordered[2:]):
+        flat = torch.zeros(64)
+        parts = torch.cat([one.grad.view(-1) for one in bucket]) / dist.get_world_size()
+        flat[: len(parts)] = parts
+        dist.all_reduce(flat)
+        for one, part in zip(bucket, flat[: len(parts)].split([one.numel() for one in bucket]), strict=True):
+            one.grad.copy_(part.view_as(one))
+
+
+def buckets_in_an_order_of_their_own(torch: Any, dist: Any, rank: int) -> None:
+    net = _net(torch)
+    _train(torch, rank, net, lambda _: _in_buckets(torch, dist, list(net.parameters())[:: 1 - 2 * rank]))
+
+
+def copies_of_gradients_are_averaged(torch: Any, dist: Any, rank: int) -> None:
+    net = _net(torch)
+    _train(torch, rank, net, lambda _: [dist.all_reduce(one.grad.clone()) for one in net.parameters()])
+
+
 FAULTS = [
+    buckets_in_an_order_of_their_own, copies_of_gradients_are_averaged,
     one_of_two_models_is_wrapped, averaged_at_first, one_layer_is_forgotten, only_the_loss_is_reduced,
     flat_gradients_of_frozen_parts, a_step_is_skipped_on_one_rank, one_owner_does_not_send, hooks_are_lost_in_a_copy,
     sparse_gradients_are_left_out,
@@ -218,6 +240,11 @@ def accumulated(torch: Any, dist: Any, rank: int) -> None:
         _average(dist, net.parameters())
 
     _train(torch, rank, net, more)
+
+
+def buckets(torch: Any, dist: Any, rank: int) -> None:
+    net = _net(torch)
+    _train(torch, rank, net, lambda _: _in_buckets(torch, dist, list(net.parameters())))
 
 
 def local_steps(torch: Any, dist: Any, rank: int) -> None:
@@ -297,7 +324,7 @@ def own_models(torch: Any, dist: Any, rank: int) -> None:
 
 
 TWINS: list[tuple[Callable[[Any, Any, int], None], str]] = [
-    (manual, ""), (accumulated, ""), (local_steps, ""), (local_steps_in_one_buffer, ""),
+    (manual, ""), (accumulated, ""), (buckets, ""), (local_steps, ""), (local_steps_in_one_buffer, ""),
     (differences_of_long_rounds, "other tensors"), (other_learning_rates, "no collective shows"),
     (folds, "no collective shows"), (messages_between_stages, "other tensors"), (activations, "other tensors"),
     (own_models, "no parameter"),

@@ -13,10 +13,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from distcheck.runtime.coordination.call_signatures import KINDS
-from distcheck.runtime.coordination.copy_observer import FEW, address_of, hooked_elsewhere, is_of_fsdp, roots_of_models
+from distcheck.runtime.coordination.copy_observer import (
+    FEW,
+    MOST_COMPARED,
+    address_of,
+    hooked_elsewhere,
+    is_of_fsdp,
+    roots_of_models,
+)
 from distcheck.runtime.coordination.digests import Digests
+from distcheck.runtime.coordination.flat_gradients import holds_gradients
 from distcheck.runtime.coordination.frames import innermost_own
-from distcheck.runtime.coordination.model import RecordedCall
+from distcheck.runtime.coordination.model import CollectiveCall, RecordedCall
 from distcheck.runtime.coordination.patching import attach_to, harmless
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
@@ -70,6 +78,9 @@ class _ModelHook:
         #: addresses of parameters, with their names, and of gradients, with ""; and whether some may have changed since
         self.addresses: dict[int, tuple[_Model, str]] = {}
         self.stale = True
+        #: line and elements of calls → those that were compared with gradients, and those that hold some
+        self.compared: Counter[tuple[str, int]] = Counter()
+        self.of_gradients: set[tuple[str, int]] = set()
 
     def attach(self) -> None:
         module = self.torch.nn.modules.module
@@ -118,7 +129,21 @@ class _ModelHook:
             elif sum(one.numel() for one in tensors) <= FEW:
                 self.calls["few"] += 1
             else:
-                self.calls["model" if all(map(self._is_of_model, tensors)) else "other"] += 1
+                is_of_model = all(map(self._is_of_model, tensors)) or self._holds_gradients(recorded.call, tensors)
+                self.calls["model" if is_of_model else "other"] += 1
+
+    def _holds_gradients(self, call: CollectiveCall, tensors: list[Any]) -> bool:
+        """Return whether the tensors of a call are copies of gradients, here or earlier at this line."""
+        site = (call.place, sum(one.numel() for one in tensors))
+        if call.operation != "all_reduce" or self.compared[site] >= MOST_COMPARED or site in self.of_gradients:
+            return site in self.of_gradients
+        self.compared[site] += 1
+        gradients = [one.grad for model in self.models for one in _parameters_of(model.network())]
+        gradients = [one for one in gradients if one is not None]
+        ranks = len(self.event_log.calls.groups.get(call.group, ()))
+        if all(holds_gradients(one, gradients, ranks) for one in tensors):
+            self.of_gradients.add(site)
+        return site in self.of_gradients
 
     def _is_of_model(self, tensor: Any) -> bool:
         """Return whether a tensor is a parameter or a gradient, or as large as all of a model."""
