@@ -23,6 +23,8 @@ class CodeBlock(NamedTuple):
     last: int
     #: a branch whose test names a rank
     by_rank: bool = False
+    #: a loop that makes as many turns as the source states
+    fixed: bool = False
 
     def holds(self, line: int) -> bool:
         return self.first <= line <= self.last
@@ -57,7 +59,7 @@ def _made_by(node: ast.AST) -> Iterator[CodeBlock]:
         yield CodeBlock("function", node.lineno, node.end_lineno or node.lineno)
     elif isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
         # an else belongs to the code after the loop
-        yield CodeBlock("loop", node.lineno, _last(node.body))
+        yield CodeBlock("loop", node.lineno, _last(node.body), fixed=_is_fixed(node))
     elif isinstance(node, ast.If):
         for arm in filter(None, (node.body, node.orelse)):
             yield CodeBlock("branch", arm[0].lineno, _last(arm), _names_a_rank(node.test))
@@ -80,6 +82,17 @@ def _behind_exits(node: ast.AST) -> Iterator[CodeBlock]:
             leaves = isinstance(statement, ast.If) and isinstance(statement.body[-1], _EXITS)
             if leaves and not statement.orelse and _names_a_rank(statement.test):
                 yield CodeBlock("branch", body[index + 1].lineno, _last(body), by_rank=True)
+
+
+def _is_fixed(loop: ast.AST) -> bool:
+    """Return whether a loop walks over a range of numbers to its end."""
+    items = getattr(loop, "iter", None)
+    if not isinstance(items, ast.Call) or getattr(items.func, "id", "") != "range" or items.keywords:
+        return False
+    ways_out = (ast.Break, ast.Return, ast.Raise)
+    return all(isinstance(one, ast.Constant) for one in items.args) and not any(
+        isinstance(node, ways_out) for node in ast.walk(loop)
+    )
 
 
 def _orelse(node: ast.AST) -> list[ast.stmt]:

@@ -54,6 +54,7 @@ def divergence_of(mismatch: CallMismatch, positions: Positions) -> Divergence | 
     # a rank that left a loop may then reach a branch that all would take; a branch on the rank explains itself
     for why, test in (
         (BRANCH, _stands_in_a_branch_on_the_rank),
+        (BRANCH, _stands_in_a_branch_of_a_loop_that_ended_for_all),
         (LOOP, _has_left_the_loop),
         (FORWARD, _in_a_forward_of_its_own),
         (BRANCH, _stands_in_a_branch),
@@ -104,6 +105,12 @@ def is_in_branch_on_rank(mismatch: CallMismatch, positions: Positions) -> bool:
     return _stands_in_a_branch_on_the_rank(first, second, positions.by_rank, positions)
 
 
+def skipped_a_branch_of_a_loop(mismatch: CallMismatch, positions: Positions) -> bool:
+    """Return whether the first of two sides is in a branch of a loop that the other is past, after as many turns."""
+    first, second = mismatch.calls
+    return _stands_in_a_branch_of_a_loop_that_ended_for_all(first, second, positions.by_rank, positions)
+
+
 def _has_left_the_loop(side: Side, other: Side, by_rank: dict[int, Position], positions: Positions) -> bool:
     """Return whether a side was in the loop in which the other still is, and is past it now."""
     if not all(by_rank[rank].places.get(other[1].place) for rank in side[0] if rank in by_rank):
@@ -116,6 +123,27 @@ def _has_left_the_loop(side: Side, other: Side, by_rank: dict[int, Position], po
         return True
     return mine.line > theirs.line and any(
         block.kind == "loop" for frame in deeper for block in _around(frame, positions)
+    )
+
+
+def _stands_in_a_branch_of_a_loop_that_ended_for_all(
+    side: Side, other: Side, by_rank: dict[int, Position], positions: Positions
+) -> bool:
+    """Return whether a side is in a branch of a loop that the other is past, and that makes as many turns on each rank.
+
+    So the other has not taken this branch in a turn.
+    """
+    parted = _diverging_frames(side, other, by_rank)
+    if parted is None:
+        return False
+    mine, theirs, deeper, _ = parted
+    around = _around(mine, positions)
+    left = [block for block in around if block.kind == "loop" and theirs.line > block.last]
+    if not left or not all(block.fixed for block in left):
+        return False
+    inside = [block for block in around if left[0].first < block.first and block.last <= left[0].last]
+    return any(
+        block.kind == "branch" for blocks in (inside, *(_around(one, positions) for one in deeper)) for block in blocks
     )
 
 

@@ -456,7 +456,9 @@ class Coordinator:
         return CallMismatch(group, between[1], ())
 
     def _is_in(self, mismatch: CallMismatch) -> bool:
-        """Return whether a rank made its call that differs, and none in that group since."""
+        """Return whether a rank made its call that differs, and none in that group since; groups that differ remain."""
+        if mismatch.group.startswith(SETUP):
+            return True
         self._parse()
         numbers = {call.number for _, call in mismatch.calls}
         positions = (read_position(heartbeat.position) for heartbeat in self.heartbeats.values())

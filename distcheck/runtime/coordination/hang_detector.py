@@ -27,6 +27,7 @@ from .call_mismatch import (
     in_ddp_forward,
     is_in_branch_on_rank,
     sides_of,
+    skipped_a_branch_of_a_loop,
     stands_in_a_branch_on_the_rank,
 )
 from .call_signatures import OBJECTS, agreed
@@ -200,9 +201,10 @@ def hangs(positions: Positions) -> tuple[WaitingCall, ...]:
 def cause_of(stuck: Sequence[WaitingCall], positions: Positions) -> CollectiveCall | None:
     """Return the first call that differs, if such calls are the cause of all these waits."""
     apart = differing_calls(positions)
-    differing = [call for mismatch in positions.mismatches for _, call in mismatch.calls]
-    if stuck and any(call.group.startswith(SETUP) for call in differing):
-        return differing[0]  # ranks wait in groups that others do not have
+    setup = next((mismatch for mismatch in positions.mismatches if mismatch.group.startswith(SETUP)), None)
+    if stuck and setup is not None:
+        # ranks wait in groups that others do not have; none may have kept the calls that made them
+        return setup.calls[0][1] if setup.calls else CollectiveCall(setup.number, "new_group", setup.group)
     last = {position.rank: position.call for position in positions.ranks}
     causes = []
     for wait in stuck:
@@ -499,7 +501,7 @@ def _rule(wait: WaitingCall, waiting: Position, missing: Sequence[Position], pos
     # one that has been at this line, or that is known to be elsewhere, did not skip the forward alone
     if in_ddp_forward(waiting.stack) and not first.places.get(wait.call.place) and _is_forward(explained):
         return rules.DC704, _BARE
-    if apart is not None and is_in_branch_on_rank(apart, positions):
+    if apart is not None and (is_in_branch_on_rank(apart, positions) or skipped_a_branch_of_a_loop(apart, positions)):
         return _CAUSES[BRANCH]
     if first.places.get(wait.call.place) or (first.places.get(UNSEEN) and _in_backward(waiting)):
         return rules.DC519, _EVEN

@@ -78,18 +78,33 @@ def keep():
         return
     torch.save(state, "x.pt")   # 64
     dist.barrier()              # 65
+
+def coins():
+    for _ in range(7):          # 68
+        if coin():
+            reduce_all(x)       # 70
+    dist.barrier()              # 71
+
+def stops():
+    for _ in range(7):          # 74
+        if coin():
+            reduce_all(x)       # 76
+        if done():
+            break
+    dist.barrier()              # 79
 """
 OF_LINES = {2: "reduce_all", 6: "epoch", 8: "epoch", 12: "main", 13: "main", 15: "main", 17: "main", 18: "main",
             22: "main", 32: "epochs", 34: "epochs", 36: "epochs", 25: "validate", 28: "save",
             39: "first", 40: "first", 42: "first", 43: "first", 44: "first", 45: "first", 49: "left",
-            53: "right", 58: "saving", 59: "saving", 65: "keep"}  # fmt: skip
+            53: "right", 58: "saving", 59: "saving", 65: "keep",
+            70: "coins", 71: "coins", 76: "stops", 79: "stops"}  # fmt: skip
 LIBRARY = Frame("torch/distributed/c10d_logger.py", 83, "wrapper")
 
 
 def rank(number: int, path: Path, *lines: int, places: tuple[int, ...] = (), above: Frame = LIBRARY) -> Position:
     """A rank that waits in a call at the last of these lines, called from the others."""
     stack = (above, *(Frame(str(path), line, OF_LINES[line], True) for line in reversed(lines)))
-    operation = "barrier" if lines[-1] in (8, 18, 25, 28, 49, 53, 65) else "all_reduce"
+    operation = "barrier" if lines[-1] in (8, 18, 25, 28, 49, 53, 65, 71, 79) else "all_reduce"
     call = CollectiveCall(4, operation, place=f"{path}:{lines[-1]}", function=OF_LINES[lines[-1]])
     return Position(
         number, state="waiting", call=call, stack=stack, places={f"{path}:{line}": 3 for line in places},
@@ -150,6 +165,15 @@ def test_bad_a_loop_that_one_rank_has_left(path: Path) -> None:
     assert "rank 1 has left the loop, and calls barrier #4" in finding.message
 
 
+def test_bad_a_branch_of_a_loop_that_makes_as_many_turns_on_each_rank(path: Path) -> None:
+    finding = judged(rank(0, path, 70, 2, places=(2,)), rank(1, path, 71, places=(2,)))
+    assert (finding.code, finding.where.line, finding.where.rank) == ("DC701", 2, 0)
+    # the loop has another way out
+    assert judged(rank(0, path, 76, 2, places=(2,)), rank(1, path, 79, places=(2,))).code == "DC519"
+    # another loop, whose turns are not known
+    assert judged(rank(0, path, 12, 6, 2, places=(2,)), rank(1, path, 18, places=(2,))).code == "DC519"
+
+
 def test_bad_a_branch_on_the_rank_behind_a_loop_in_which_the_others_are_again(path: Path) -> None:
     """They are in the next epoch's loop: who is not on its own has left nothing."""
     in_loop = rank(1, path, 32, 6, 2, places=(2,))
@@ -160,7 +184,7 @@ def test_bad_a_branch_on_the_rank_behind_a_loop_in_which_the_others_are_again(pa
 
 def test_bad_what_follows_the_early_return_of_the_other_ranks(path: Path) -> None:
     assert around(str(path), 65) == (CodeBlock("branch", 64, 65, by_rank=True),)
-    assert around(str(path), 59) == (CodeBlock("loop", 56, 59),)
+    assert around(str(path), 59) == (CodeBlock("loop", 56, 59, fixed=True),)
     in_loop = rank(1, path, 58, 2, places=(2,))
     assert judged(rank(0, path, 59, 65, places=(2,)), in_loop).code == "DC701"
 

@@ -12,7 +12,7 @@ import pytest
 from distcheck.runtime.coordination.coordinator import Coordinator, MonitorReporter
 from distcheck.runtime.coordination.ledger import Summary
 from distcheck.runtime.coordination.long_waits import LongWait
-from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
+from distcheck.runtime.coordination.model import SETUP, CollectiveCall, Frame, Position, Positions
 from distcheck.runtime.coordination.protocol import (
     OFF,
     REQUEST,
@@ -466,6 +466,26 @@ def test_bad_a_hang_in_calls_that_differ_is_known_within_the_hang_timeout(told: 
     assert job.coordinator.cause == job.calls[0]
     assert [len(report.mismatches) for report in job.reports] == [1] * (not told)
     assert job.said == []
+
+
+def test_bad_a_hang_after_groups_that_differ() -> None:
+    """DC706 is reported once. The ranks make more groups, and hang in one that others do not have."""
+    job = Apart()
+    job.group = SETUP
+    job.calls = tuple(call(2, "new_group", group=SETUP)._replace(sizes=((size,),)) for size in (1, 2))
+    job.store.set(differs_key(SETUP), "1")
+    for tick in range(4):
+        job.tick(*(first._replace(entered={SETUP: 2}) for first in job.in_it(float(tick))))
+    for tick in range(3):
+        job.tick(*(computing(rank, 0, done=10 + tick)._replace(entered={SETUP: 3}) for rank in (0, 1)))
+    for tick in range(20):
+        waits = waiting(0, 1, float(tick))._replace(call=call(1, group="1"), entered={SETUP: 3, "1": 1}, done=20)
+        makes = waiting(1, 4, float(tick))._replace(call=call(4, "new_group", group=SETUP), entered={SETUP: 4}, done=20)
+        job.tick(waits, makes)
+    assert job.coordinator.hangs
+    assert job.coordinator.cause is not None
+    assert (job.coordinator.cause.number, job.coordinator.cause.group) == (2, SETUP)
+    assert job.reports == []
 
 
 @pytest.mark.parametrize("differs", [{"reduce": "max"}, {"peer": 1}])
