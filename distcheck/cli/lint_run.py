@@ -162,7 +162,7 @@ def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen, memory: RunMemo
         *((*_unread(inputs), *seen.unreadable) if takes(rules.DC904) else ()),
         *(verdict.unused if takes(rules.DC905) else ()),
     ]
-    found = _with_documents(options, _with_pins(options, found), memory)
+    found = _with_documents(options, _with_pins(options, _without_folders_that_are_there(found)), memory)
     if not (options.given["fix"] or options.given["diff"]):  # each line is fixed, whether it is reported or not
         found = _once_per_script(found)
     known_rules = rules.known()
@@ -197,6 +197,15 @@ def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen, memory: RunMemo
     )
     silenced = verdict.silenced + len(found) - len(reported)
     return LintResult(report, seen, {}, None, silenced, lowered, known, gone, verdict.unknown)
+
+
+def _without_folders_that_are_there(findings: list[Finding]) -> list[Finding]:
+    """The findings without those that miss a folder of the output which is there: no file shows that."""
+    if all(finding.code != "DC814" for finding in findings):
+        return findings
+    from distcheck.checks.launch_files.batch_header import names_a_folder
+
+    return [finding for finding in findings if not names_a_folder(finding, os.path.isdir)]
 
 
 def _once_per_script(findings: Iterable[Finding]) -> list[Finding]:

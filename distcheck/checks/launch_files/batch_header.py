@@ -7,8 +7,9 @@ no folder for them. Templates that another program fills in are not judged.
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Where
@@ -16,6 +17,7 @@ from distcheck.core.registry import probe
 
 from .context import shown
 from .model import LaunchFile, LaunchFiles, Scalar
+from .paths import folders_above
 
 #: Options with a number, a size or a time: sbatch refuses other text. A name or a path may hold a dollar sign.
 _NUMBERS = frozenset(
@@ -77,7 +79,7 @@ def sbatch_reads_the_head(launch_files: LaunchFiles) -> Iterator[Finding]:
             if option in _NUMBERS and not scalar.known and _EXPANSION.search(scalar.written):
                 yield _not_expanded(file, option, scalar)
         yield from _refused_options(file)
-        yield from _folder_made_too_late(file, given.directives)
+        yield from _folder_of_the_output(file, given.directives, launch_files)
 
 
 def _first_line(file: LaunchFile) -> Iterator[Finding]:
@@ -187,8 +189,10 @@ def _refused_options(file: LaunchFile) -> Iterator[Finding]:
         )
 
 
-def _folder_made_too_late(file: LaunchFile, directives: Mapping[str, Scalar]) -> Iterator[Finding]:
-    """Yield the finding if the script itself creates the folder of its output: Slurm opens the file before it runs."""
+def _folder_of_the_output(
+    file: LaunchFile, directives: Mapping[str, Scalar], launch_files: LaunchFiles
+) -> Iterator[Finding]:
+    """Yield the finding if the script creates the folder of its output too late, or nothing creates it."""
     for option in ("output", "error"):
         scalar = directives.get(option)
         folder = "" if scalar is None else str(scalar.value or "").rpartition("/")[0]
@@ -197,17 +201,29 @@ def _folder_made_too_late(file: LaunchFile, directives: Mapping[str, Scalar]) ->
             continue
         makes = re.compile(rf"\s*mkdir\s(?:\S+\s+)*?[\"']?(?:\./)?{re.escape(plain)}/?[\"']?(?:\s|;|&|$)")
         made = next((number for number, line in enumerate(file.lines, 1) if makes.match(line)), None)
-        if made is None:
+        if made is None and (plain.startswith(("/", "~", "..")) or "chdir" in directives):
             continue
+        if made is None and any("mkdir" in line and plain in line for one in launch_files.files for line in one.lines):
+            continue
+        before = f"before the script creates {shown(plain)} in line {made}" if made else "before the script starts"
         yield rules.DC814.found(
-            f"Slurm opens the file of --{option} before the script creates {shown(plain)} in line {made}: without the "
-            "folder the job fails",
-            severity=Severity.WARNING,
+            f"Slurm opens the file of --{option} {before}: "
+            + ("without the folder the job fails" if made else f"without the folder {shown(plain)} the job fails"),
+            # the user may have created it
+            severity=Severity.WARNING if made else Severity.INFO,
             where=scalar.span.where(object="directive"),
             evidence={"option": f"--{option}", "folder": shown(plain), "created_in_line": made},
             fix=Fix(f"create it before: mkdir -p {plain} && sbatch {file.path}", where="this-shell"),
         )
         return
+
+
+def names_a_folder(finding: Finding, is_folder: Callable[[str], bool]) -> bool:
+    """Return whether the folder of the output that a finding misses is next to its script, or in a folder above."""
+    evidence, path = finding.evidence, finding.where.path
+    if finding.code != "DC814" or path is None or "folder" not in evidence or evidence["created_in_line"]:
+        return False
+    return any(is_folder(posixpath.join(above, str(evidence["folder"]))) for above in folders_above(path))
 
 
 def _head(file: LaunchFile) -> list[str]:

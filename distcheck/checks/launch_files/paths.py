@@ -31,12 +31,13 @@ def folders_of(site: LaunchSite) -> Iterator[str]:
     if inner.startswith("/"):
         yield posixpath.normpath(inner)
         return
-    for folder in _folders_above(_plain(site.span.path)):
+    for folder in folders_above(site.span.path):
         yield _joined(folder, inner) if inner else folder
 
 
-def _folders_above(path: str) -> Iterator[str]:
-    folder = posixpath.dirname(path)
+def folders_above(path: str) -> Iterator[str]:
+    """Yield the folder of a file and those above it, up to the working directory ``""``."""
+    folder = posixpath.dirname(_plain(path))
     for _ in range(_MAX_FOLDERS):
         yield folder
         if folder in ("", "/"):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from distcheck.checks.launch_files.batch_header import sbatch_reads_the_head
+from distcheck.cli.main import group
 from distcheck.core.fixes import apply_fixes
 
 from .judging import findings, said
@@ -85,3 +90,46 @@ def test_the_start_of_several_options_names_them_all() -> None:
     (finding,) = findings(sbatch_reads_the_head, f"#!/bin/bash\n#SBATCH --mail=a@b.c\n{STEP}")
     assert "--mail-type, --mail-user" in finding.message
     assert not finding.fix.edits
+
+
+JOB = "#!/bin/bash\n#SBATCH --nodes=1\n{directives}srun torchrun --standalone --nproc-per-node=8 train.py\n"
+
+
+def folders(tmp_path: Path, directives: str, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    (tmp_path / "slurm").mkdir(exist_ok=True)
+    (tmp_path / "slurm" / "job.sbatch").write_text(JOB.format(directives=directives))
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(group, ["lint", "--isolated", "--select", "DC814", "--output-format", "json", "."])
+    return list(json.loads(done.stdout)["findings"])
+
+
+@pytest.mark.parametrize("option", ["--output=logs/%j.out", "-o ./logs/%x.out", "--error=logs/%j.err"])
+def test_a_folder_of_the_output_that_is_not_there(option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (finding,) = folders(tmp_path, f"#SBATCH {option}\n", monkeypatch)
+    assert (finding["severity"], finding["where"]["line"]) == ("info", 3)
+    command = finding["fix"]["text"].partition(": ")[2].partition(" && ")[0]
+    assert subprocess.run(["sh", "-c", command], check=False, cwd=tmp_path).returncode == 0
+    assert folders(tmp_path, f"#SBATCH {option}\n", monkeypatch) == []
+
+
+def test_good_a_folder_of_the_output_next_to_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slurm" / "logs").mkdir(parents=True)
+    assert folders(tmp_path, "#SBATCH --output=logs/%j.out\n", monkeypatch) == []
+
+
+@pytest.mark.parametrize(
+    "directives",
+    [
+        "#SBATCH --output=%j.out\n",
+        "#SBATCH --output=/scratch/logs/%j.out\n",
+        "#SBATCH --output=%x/%j.out\n",
+        "#SBATCH --output=logs/%j.out\n#SBATCH --chdir=/scratch\n",
+    ],
+)
+def test_good_other_files_of_the_output(directives: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert folders(tmp_path, directives, monkeypatch) == []
+
+
+def test_good_a_script_that_submits_creates_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "submit.sh").write_text("#!/bin/bash\nmkdir -p logs && sbatch --gpus=8 slurm/job.sbatch\n")
+    assert folders(tmp_path, "#SBATCH --output=logs/%j.out\n", monkeypatch) == []
