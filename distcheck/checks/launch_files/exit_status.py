@@ -246,8 +246,10 @@ class _Script:
     def _waited(self, node: Any) -> _Lost | None:
         """Return the ``wait`` without a process that decides for a launch in the background, or that there is none."""
         launch = node
+        stays = False
         while node.parent is not None and (node.parent.type in _LOOPS or node.parent.type in _BODIES):
             behind = _statements_behind(node)
+            stays = stays or any(not _STAYS.isdisjoint(one.text.decode(errors="replace").split()) for one in behind)
             if any(self._starts_ranks(one) and not _is_background(one) for one in behind if one.type not in _LOOPS):
                 return None  # the one in the foreground decides
             for index, one in enumerate(behind):
@@ -260,7 +262,7 @@ class _Script:
             ):
                 return None
             node = node.parent
-        if node.parent is not None or not _DETACHES.isdisjoint(launch.text.decode(errors="replace").split()):
+        if stays or node.parent is not None or not _DETACHES.isdisjoint(launch.text.decode(errors="replace").split()):
             return None
         return self._lost("background", launch)
 
