@@ -25,6 +25,10 @@ _OF_SETS = frozenset(["union", "intersection", "difference", "symmetric_differen
 #: Methods and functions that give pairs of a name and something, and those that give names.
 _NAMED = frozenset(["named_parameters", "named_buffers", "named_modules", "named_children"])
 _NAMES = frozenset(["listdir", "glob", "iglob", "splitlines"])
+#: Methods and functions that give texts.
+_GIVE_TEXTS = frozenset(
+    ["lower", "upper", "strip", "rstrip", "lstrip", "removeprefix", "removesuffix", "format", "str", "join"]
+)
 _THREADS = ("threading.Thread", "threading.Timer")
 _POOLS = frozenset(["concurrent.futures.ThreadPoolExecutor", "multiprocessing.pool.ThreadPool"])
 
@@ -76,6 +80,8 @@ def _is_set(program: Program, ref: Ref, depth: int = 0) -> bool:
     term = terms[ref[1]]
     if term[0] == "l":
         return len(term) > 2
+    if term[0] == "*":
+        return bool(term[3] == -2)
     if depth > 6:
         return False
     if term[0] == "o" and term[1] in ("&", "|", "-", "^"):
@@ -93,6 +99,8 @@ def _holds_texts(program: Program, ref: Ref) -> bool:
     terms = program.terms[ref[0]]
     for number in parts(program, *ref):
         if terms[number][0] == "f" or terms[number][:2] == ("k", "str") or _is_name(terms, number):
+            return True
+        if terms[number][0] == "c" and last_name(terms, terms[number][1]) in _GIVE_TEXTS:
             return True
     for call in program.calls_named("add", files={ref[0]}):
         if call.receiver_term < 0 or ref not in origins(program, ref[0], call.receiver_term):

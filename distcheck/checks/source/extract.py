@@ -827,7 +827,7 @@ class _Extractor:
         else:
             element = self.visit(node.elt, "element")
         self.block, self.frame.env = before, env
-        kind = -1 if isinstance(node, ast.GeneratorExp) else self.unknown
+        kind = -1 if isinstance(node, ast.GeneratorExp) else -2 if isinstance(node, ast.SetComp) else self.unknown
         return self.term("*", element, iterable, kind, *tests)
 
     def store_quietly(self, target: ast.expr, value: int) -> None:

@@ -317,7 +317,7 @@ def _unpicklable(program: Program, file: int, term: int, depth: int = 0) -> tupl
     if term < 0:
         return None
     operation = program.terms[file][term]
-    if operation[0] == "*" and operation[3] < 0:
+    if operation[0] == "*" and operation[3] == -1:
         return "", "a generator"
     if operation[0] in ("t", "l", "d") and depth < _DEEPEST:
         for item in _items(program, file, term):

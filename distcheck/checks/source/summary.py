@@ -25,7 +25,7 @@ it
 terms
 ``("{}", keys, values)``          the items of a dict at one point, which nothing uses until a call gets them
 ``("*", element, iterable, kind, tests…)``  a comprehension; kind is -1 for a generator expression,
-else 0; tests are its conditions
+-2 for a set, else 0; tests are its conditions
 ``("e", iterable)``               an element of an iterable: a loop variable
 ``("x", value, position)``        one item of an unpacked value
 ``("w", context)``                what a ``with`` statement binds
@@ -65,7 +65,7 @@ import marshal
 from typing import Any, NamedTuple
 
 #: Grows with every change of what extract makes, so that cached summaries of older engines are not taken.
-ENGINE_VERSION = 11
+ENGINE_VERSION = 12
 
 
 #: A node of the tree of blocks: (parent, kind, term, polarity, line, end line)

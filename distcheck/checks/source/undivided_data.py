@@ -13,8 +13,10 @@ from distcheck.core.registry import probe
 
 from . import call_paths, vocabulary
 from .call_paths import CallPath
-from .loader_loops import ITERABLE, LOADERS, LoaderLoop, calls_within, is_given, loops_over_loaders
-from .program import Program, SourceCall
+from .loader_loops import ITERABLE, LOADERS, SAMPLER, LoaderLoop, calls_within, is_given, loops_over_loaders
+from .models import calls_in
+from .program import EventRow, Program, SourceCall
+from .term_queries import by_rank, origin_call, origins
 from .values import Atom, Certainty, Kind, NoConstant, added
 from .vocabulary import words
 
@@ -28,7 +30,9 @@ RANK_WORDS = lazy(
 )
 #: How a data set is divided by rank.
 DIVIDED_BY_RANK = lazy(
-    r"%\s*(self\.)?(world_?size|num_replicas|n_?ranks)\b|\[\s*\S*rank(\(\))?\s*::|islice\([^)]*rank", re.I
+    r"%\s*(self\.)?(world_?size|num_replicas|n_?ranks)\b|\[\s*\S*rank(\(\))?\s*::|islice\([^)]*rank"
+    r"|\brange\([^)]*rank[^,]*,[^,]*,[^)]*(?:world_?size|num_replicas)",
+    re.I,
 )
 _DIVIDES = lazy(r"partition_dataset|split_(?:dataset_)?(?:by|between|across)|shard", re.I)
 _MADE_UP = lazy(r"dummy|fake|synthetic|mock|toy|random", re.I)
@@ -42,6 +46,8 @@ class _DataSet(NamedTuple):
     certain: bool
     #: a finding would be wrong, or can't be made
     excused: bool
+    #: its name shows that nothing depends on what it holds
+    is_toy: bool = False
 
 
 @probe(rules.DC732)
@@ -60,13 +66,63 @@ def every_rank_has_all_of_the_data(program: Program) -> Iterator[Finding]:
                     break
 
 
+@probe(rules.DC732)
+def samplers_permute_alike(program: Program) -> Iterator[Finding]:
+    """All ranks give ``DistributedSampler`` one seed: it takes a part of one permutation for each of them."""
+    for sampler in program.calls_to(SAMPLER):
+        if sampler.has_star:
+            continue
+        rank = sampler.constant(2, "rank")
+        if type(rank) is int and sampler.constant(1, "num_replicas") != 1 and _is_made_by_all(program, sampler):
+            yield sampler.found(
+                rules.DC732,
+                f"this sampler gets rank {rank} on every rank, so that all of them train on the same share",
+                fix="drop num_replicas and rank: the sampler takes both from the process group",
+                severity=min(sampler.milder_in_tests(rules.DC732), Severity.WARNING),
+            )
+        if sampler.constant(3, "shuffle", True) is not True:
+            continue
+        term = sampler.argument_term(4, "seed")
+        why = by_rank(program, sampler.file, term)
+        if why is not None:
+            yield sampler.found(
+                rules.DC732,
+                f"the seed of this sampler is `{sampler.argument_text(4, 'seed')}`, another one on each rank: each "
+                "takes its share of another order, and the shares overlap",
+                fix="give all ranks the same seed; the sampler divides the data by itself",
+                basis=(why,),
+                severity=min(sampler.milder_in_tests(rules.DC732), Severity.WARNING),
+            )
+
+
+def _is_made_by_all(program: Program, sampler: SourceCall) -> bool:
+    """Return whether all ranks of a job make a sampler, and train a wrapped model with it."""
+    path = call_paths.path_of_all_ranks(program, sampler)
+    return path is not None and wraps_somewhere(program, call_paths.related(program, path.root[0]))
+
+
 def is_divided(program: Program, loader: SourceCall) -> bool:
     """Return whether a loader has a sampler that may give each rank its part."""
     if is_given(loader, 4, "batch_sampler"):
         return True
     if not is_given(loader, 3, "sampler"):
         return False
-    return _undivided(program, loader) is None
+    return _undivided(program, loader) is None and _drawn_alike(program, loader) is None
+
+
+def _drawn_alike(program: Program, loader: SourceCall) -> SourceCall | None:
+    """Return the call of torch's sampler that draws from a generator with a constant seed, without parts for ranks."""
+    value = loader.argument(3, "sampler")
+    if value is None or len(value.atoms) != 1:
+        return None
+    atom = value.atoms[0]
+    made = program.call_of(atom) if atom.kind == Kind.RESULT and atom.traced else None
+    if made is None or not made.is_to(*_DRAWING) or made.has_star:
+        return None
+    given = made.argument_term(3, "generator")
+    if seed_of_generator(made, given) is None or any(call_paths.differs(made, one) for one in made.argument_terms):
+        return None
+    return made
 
 
 def _undivided(program: Program, loader: SourceCall) -> Atom | None:
@@ -104,6 +160,10 @@ def _is_all_seen(program: Program, ref: tuple[int, int], depth: int = 0) -> bool
     )
 
 
+#: Samplers of torch that draw indices; the generator is the fourth argument of each.
+_DRAWING = tuple(f"torch.utils.data.{name}" for name in ("RandomSampler", "WeightedRandomSampler")) + tuple(
+    f"torch.utils.data.sampler.{name}" for name in ("RandomSampler", "WeightedRandomSampler")
+)
 #: Bases from which a sampler learns nothing about other ranks.
 _PLAIN_BASES = ("torch.utils.data.Sampler", "torch.utils.data.sampler.Sampler", "typing.Generic", "object")
 #: A sampler that never ends counts steps, not epochs; one that seeds itself may draw for each rank.
@@ -137,7 +197,7 @@ def _judge_loader(program: Program, loader: SourceCall, loop: LoaderLoop) -> Fin
         return None
     certain = kind.certain and wrapped is not None and known and made.certainty == step.certainty == Certainty.PROVEN
     # a helper that returns one of several loaders may give the loop another one
-    certain = certain and len(loop.loaders) == 1
+    certain = certain and len(loop.loaders) == 1 and not kind.is_toy
     severity = Severity.ERROR if certain else Severity.WARNING
     if call_paths.owned_by_a_framework(step) or call_paths.owned_by_a_framework(made) or call_paths.in_tests(step):
         severity = Severity.INFO
@@ -156,6 +216,15 @@ def _judge_loader(program: Program, loader: SourceCall, loop: LoaderLoop) -> Fin
                 *program.flow(made.steps),
                 f"{program.place(loop.file, loop.line)}: the loop that trains from it",
             ],
+        )
+    drawing = _drawn_alike(program, loader)
+    if drawing is not None:
+        return loader.found(
+            rules.DC732,
+            f"`{drawing.text()}` draws from a generator with one seed, so that every rank trains on the same samples",
+            fix="give each rank its own part of the indices, or another seed: manual_seed(seed + rank)",
+            severity=min(severity, Severity.WARNING),
+            flow=[drawing.as_step(), *program.flow(made.steps)],
         )
     return loader.found(
         rules.DC732,
@@ -217,6 +286,51 @@ def wraps_somewhere(program: Program, files: Iterable[int]) -> bool:
     return any(call.file in wanted for call in program.calls_to(*wrappers))
 
 
+def _is_toy(program: Program, file: int, text: str) -> bool:
+    """Return whether data are called made up, and are not the same on all ranks for sure."""
+    if not _MADE_UP.search(text):
+        return False
+    named = [
+        (other, number)
+        for other in program.component(file)
+        for number, one in enumerate(program.index.classes[other])
+        if _MADE_UP.search(one.name) and re.search(rf"\b{re.escape(one.name)}\b", text)
+    ]
+    rest = text
+    for other, number in named:
+        rest = rest.replace(program.index.classes[other][number].name, "")
+    return bool(_MADE_UP.search(rest)) or not all(_is_drawn_alike(program, ref) for ref in named)
+
+
+def _is_drawn_alike(program: Program, ref: tuple[int, int]) -> bool:
+    """Return whether a class draws all of its data from a generator with a constant seed, once, when it is made."""
+    init = program.evaluator.method(ref, "__init__")
+    drawn = [call for scope in program.methods_of(*ref) for call in calls_in(program, scope) if _draws(call)]
+    return bool(drawn) and all(
+        (call.file, call.scope) == init and seed_of_generator(call, call.argument_term(None, "generator")) is not None
+        for call in drawn
+    )
+
+
+def _draws(call: SourceCall) -> bool:
+    return "rand" in call.method and any(target.startswith(("torch.", "numpy.", "random.")) for target in call.targets)
+
+
+def seed_of_generator(row: EventRow, term: int) -> int | None:
+    """Return the constant seed of a generator of torch, None for any other value."""
+    seeds = set()
+    for ref in origins(row.program, row.file, term) if term >= 0 else ():
+        made = origin_call(row.program, ref)
+        if made is None or made.method != "manual_seed":
+            return None
+        maker = made.terms[made.receiver_term] if made.receiver_term >= 0 else ("-",)
+        if maker[0] != "c" or not SourceCall(row.program, made.file, maker[5]).is_to("torch.Generator"):
+            return None
+        seeds.add(made.constant(0, "seed"))
+    seed = next(iter(seeds), None)
+    return seed if len(seeds) == 1 and isinstance(seed, int) else None
+
+
 def data_set_of(program: Program, loader: SourceCall, call_path: CallPath, term: int) -> _DataSet:
     """Return what the data set of a loader is, as far as it can be followed."""
     row, given, calls = loader, term, call_path.calls
@@ -227,7 +341,8 @@ def data_set_of(program: Program, loader: SourceCall, call_path: CallPath, term:
         if (new, found) == (row, given):
             break
         row, given, calls = new, found, (*rest, *calls[1:])  # type: ignore[assignment]
-    if _MADE_UP.search(row.term_text(given)):
+    text = row.term_text(given)
+    if _is_toy(program, row.file, text):
         return _DataSet(False, True)
     value = row.term_value(given)
     certain = False
@@ -242,7 +357,7 @@ def data_set_of(program: Program, loader: SourceCall, call_path: CallPath, term:
             certain = True
         elif atom.kind == Kind.FUNCTION:
             return _DataSet(False, True)
-    return _DataSet(certain and len(value.atoms) == 1, False)
+    return _DataSet(certain and len(value.atoms) == 1, False, bool(_MADE_UP.search(text)))
 
 
 def class_text(program: Program, ref: tuple[int, int], depth: int = 0) -> str:
@@ -261,7 +376,7 @@ def _speaks_of_ranks(program: Program, atom: Atom) -> bool:
     """Return whether a data set of the project divides its data alone, or draws it at random."""
     text = class_text(program, atom.const)
     one = program.index.classes[atom.const[0]][atom.const[1]]
-    if RANK_WORDS.search(text) or _MADE_UP.search(one.name):
+    if RANK_WORDS.search(text) or (_MADE_UP.search(one.name) and not _is_drawn_alike(program, atom.const)):
         return True
     item = program.evaluator.method(atom.const, "__getitem__")
     if item is None:
