@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
+from .collective_outputs import copy_of
 from .collective_sequences import partial_guards
 from .models import calls_in, is_backward, model_of_parameters, wraps
 from .program import EventRow, Program, SourceCall
-from .term_queries import by_rank, parts
+from .term_queries import by_rank, parts, payload_terms
 from .values import Kind
-from .vocabulary import COLLECTIVES, D
+from .vocabulary import COLLECTIVES, D, word_set
 
 #: Models whose gradients are averaged by the backward pass.
 _AVERAGING = ("ddp", "fsdp", "fsdp2")
@@ -33,12 +34,13 @@ def gradients_are_averaged_once(program: Program) -> Iterator[Finding]:
     yield from _reduced_to_one(program)
     yield from _scaled_twice(program)
     yield from _clipped_before(program)
+    yield from _hooks_without_reduction(program)
 
 
 def _reduced_to_one(program: Program) -> Iterator[Finding]:
     """``dist.reduce`` of gradients, though all ranks step."""
     for call in program.calls_to(D + "reduce"):
-        if not _is_gradient(program, call.file, call.argument_term(0, "tensor")) or partial_guards(call):
+        if not is_gradient(program, call.file, call.argument_term(0, "tensor")) or partial_guards(call):
             continue
         if any(
             _broadcasts_parameters(program, other) and _is_repeated(other)
@@ -46,7 +48,7 @@ def _reduced_to_one(program: Program) -> Iterator[Finding]:
         ):
             continue
         steps = [
-            step for step in program.calls_named("step", files=set(program.component(call.file))) if _is_optimizer(step)
+            step for step in program.calls_named("step", files=set(program.component(call.file))) if is_optimizer(step)
         ]
         if not steps or any(partial_guards(step) for step in steps):
             continue
@@ -60,7 +62,7 @@ def _reduced_to_one(program: Program) -> Iterator[Finding]:
         )
 
 
-def _is_gradient(program: Program, file: int, term: int) -> bool:
+def is_gradient(program: Program, file: int, term: int) -> bool:
     """Return whether a tensor is the gradient of a parameter."""
     terms = program.terms[file]
     if term >= 0 and terms[term][0] == "e":
@@ -72,7 +74,7 @@ def _is_gradient(program: Program, file: int, term: int) -> bool:
     return term >= 0 and terms[term][0] == "a" and terms[term][2] == "grad"
 
 
-def _is_optimizer(call: SourceCall) -> bool:
+def is_optimizer(call: SourceCall) -> bool:
     """Return whether a call steps an optimizer."""
     return any(
         atom.kind == Kind.RESULT
@@ -98,7 +100,7 @@ def _scaled_twice(program: Program) -> Iterator[Finding]:
     for call in program.calls_named("backward"):
         if call.receiver_term < 0 or not is_backward(call):
             continue
-        scaled = _scaling(program, call.file, call.receiver_term)
+        scaled = scaling_of(program, call.file, call.receiver_term)
         if scaled is None:
             continue
         operator, loss = scaled
@@ -109,7 +111,7 @@ def _scaled_twice(program: Program) -> Iterator[Finding]:
         wrapped = [one for one in made if one.callee.wrapped(*_AVERAGING)]
         if not wrapped or any(_communicates(program, one) for one in made):
             continue
-        if operator == "*" and not _is_mean(program, call.file, loss):
+        if operator == "*" and not is_mean(program, call.file, loss):
             continue
         how = "smaller" if operator == "/" else "larger"
         yield call.found(
@@ -122,7 +124,7 @@ def _scaled_twice(program: Program) -> Iterator[Finding]:
         )
 
 
-def _scaling(program: Program, file: int, term: int) -> tuple[str, int] | None:
+def scaling_of(program: Program, file: int, term: int) -> tuple[str, int] | None:
     """Return how a loss is scaled by the number of ranks alone, and what is scaled."""
     operation = program.terms[file][term]
     if operation[0] != "o" or operation[1] not in ("/", "*"):
@@ -140,7 +142,7 @@ def _communicates(program: Program, call: SourceCall) -> bool:
     return re.search(r"gather|all_?reduce|reduce_|average_|sync_", call.method, re.IGNORECASE) is not None
 
 
-def _is_mean(program: Program, file: int, term: int) -> bool:
+def is_mean(program: Program, file: int, term: int) -> bool:
     """Return whether a loss is a mean over the batch of this rank for sure."""
     operation = program.terms[file][term]
     if operation[0] != "c":
@@ -163,16 +165,19 @@ def _clipped_before(program: Program) -> Iterator[Finding]:
         rows = calls_in(program, (call.file, call.scope))
         if not any(is_backward(row) and row.number < call.number for row in rows):
             continue
-        model = model_of_parameters(program, call.file, call.argument_term(0, "parameters"))
+        given = call.argument_term(0, "parameters")
+        model = model_of_parameters(program, call.file, given)
+        if model < 0 and call.terms[given][0] in ("l", "t") and not wraps(program, *_AVERAGING):
+            model = given
         if model < 0 or program.evaluator.value(call.file, model).has(Kind.WRAPPED):
             continue
         for row in rows:
             if row.number <= call.number or program.excludes(call, row):
                 continue
-            if _is_optimizer(row) and row.method == "step":
+            if is_optimizer(row) and row.method == "step":
                 break
-            reduced = _reduction(program, row)
-            if reduced is None:
+            reduced = reduction_of(program, row)
+            if reduced is None or (model == given and not _is_of_one(reduced, call, given)):
                 continue
             yield call.found(
                 rules.DC758,
@@ -185,15 +190,90 @@ def _clipped_before(program: Program) -> Iterator[Finding]:
             break
 
 
-def _reduction(program: Program, call: SourceCall) -> SourceCall | None:
+def _is_of_one(reduced: SourceCall, call: SourceCall, listed: int) -> bool:
+    """Return whether the gradient of one of some parameters is reduced."""
+    term = call.terms[reduced.argument_term(0, "tensor")]
+    return reduced.file == call.file and term[0] == "a" and term[1] in call.terms[listed][1]
+
+
+def reduction_of(program: Program, call: SourceCall) -> SourceCall | None:
     """Return the reduction of gradients that a call is, or that a function of the project makes."""
     if call.is_to(*_REDUCES):
-        return call if _is_gradient(program, call.file, call.argument_term(0, "tensor")) else None
+        return call if is_gradient(program, call.file, call.argument_term(0, "tensor")) else None
     for function in program.functions(call)[:1]:
         for row in calls_in(program, function):
-            if row.is_to(*_REDUCES) and _is_gradient(program, row.file, row.argument_term(0, "tensor")):
+            if row.is_to(*_REDUCES) and is_gradient(program, row.file, row.argument_term(0, "tensor")):
                 return row
     return None
+
+
+def _hooks_without_reduction(program: Program) -> Iterator[Finding]:
+    """A communication hook of DDP that gives back what it got, or what it made before the reduction."""
+    for call in program.calls_named("register_comm_hook"):
+        hook = call.argument(1, "hook")
+        if hook is None or len(hook.atoms) != 1 or not call.receiver.wrapped("ddp"):
+            continue
+        atom = hook.atoms[0]
+        if atom.kind != Kind.FUNCTION or not atom.traced or not _is_all_known(program, atom.const):
+            continue
+        reductions = [row for row in calls_in(program, atom.const) if row.is_to(*_HOOK_REDUCES)]
+        name = program.scope(atom.const).name
+        if reductions and not _gives_early(program, atom.const, reductions):
+            continue
+        why = "makes no collective" if not reductions else "returns a future of the gradients of this rank"
+        yield call.found(
+            rules.DC758,
+            f"the communication hook {name}() {why}, so each rank steps with its own gradients",
+            fix="return the future of dist.all_reduce(…, async_op=True), and divide by the number of ranks",
+            severity=call.milder_in_tests(rules.DC758),
+            basis=(atom,),
+            hook=f"{program.place(atom.const[0], program.scope(atom.const).line)}: {name}()",
+        )
+
+
+def _gives_early(program: Program, function: tuple[int, int], reductions: list[SourceCall]) -> bool:
+    """Return whether copies are reduced, and what comes after the reduction does not read its result."""
+    tensors = [(row, row.argument_term(0, "tensor")) for row in reductions]
+    if any(term < 0 or copy_of(program, row, term) is None for row, term in tensors):
+        return False
+    after = [call.argument(0) for call in calls_in(program, function) if call.method == "then"]
+    if len(after) != 1 or after[0] is None:
+        return False
+    return all(atom.kind == Kind.FUNCTION and not _reads_parameter(program, atom.const) for atom in after[0])
+
+
+def _reads_parameter(program: Program, function: tuple[int, int]) -> bool:
+    file, scope = function
+    names = {name for name, _, _ in program.scope(function).parameters}
+    terms = program.terms[file]
+    return any(
+        terms[number][:2] == ("p", scope) and terms[number][2] in names
+        for row in program.rows_of(file, scope)
+        for root in payload_terms(row)
+        if root >= 0
+        for number in parts(program, file, root)
+    )
+
+
+_HOOK_REDUCES = (*_REDUCES, D + "all_gather", D + "all_gather_into_tensor", D + "broadcast", D + "reduce")
+
+
+def _is_all_known(program: Program, function: tuple[int, int]) -> bool:
+    """Return whether all that a function calls is torch's own, and no hook that torch offers."""
+    for row in calls_in(program, function):
+        targets = row.targets
+        if targets and all(one.startswith("torch.") and "hook" not in one for one in targets):
+            continue
+        if row.receiver_term >= 0 and row.callee.has(Kind.METHOD, Kind.UNKNOWN) and row.method in _OF_BUCKETS:
+            continue
+        return False
+    return True
+
+
+_OF_BUCKETS = word_set(
+    "buffer set_result gradients parameters index is_last clone to half float bfloat16 div_ mul_ clamp_ div mul copy_ "
+    "clip_ clamp norm get_future value wait then fut"
+)
 
 
 # DC759
@@ -216,6 +296,7 @@ def accumulation_ends_with_averaging(program: Program) -> Iterator[Finding]:
         for block, context in places:
             rows = [row for row in calls_in(program, (call.file, call.scope)) if _is_below(row, block)]
             found = _by_rank(program, call, context, rows) or _inverted(program, call, context, block, rows)
+            found = found or _shifted(program, call, context, rows)
             found = found or _outside(program, call, context, block, rows)
             if found is not None:
                 message, fix = found
@@ -276,7 +357,7 @@ def _inverted(
         return None
     loop = call.loops[-1][0] if call.loops else 0
     for step in calls_in(program, (call.file, call.scope)):
-        if step.method != "step" or not _is_optimizer(step) or step.number < call.number or not _is_below(step, loop):
+        if step.method != "step" or not is_optimizer(step) or step.number < call.number or not _is_below(step, loop):
             continue
         under = [
             _plain(step.terms, node[2], node[3]) for number, node in step.blocks if node[1] == "if" and number > loop
@@ -302,6 +383,66 @@ def _inverted(
     return None
 
 
+class _Period(NamedTuple):
+    """A condition that holds in every so many turns: counter and number of turns as terms, and in which of them."""
+
+    counter: int
+    turns: int
+    turn: int
+
+
+def _period(program: Program, call: SourceCall, condition: tuple[int, bool]) -> _Period | None:
+    """Return when ``(step + 1) % turns == 0`` and the like hold; None for other conditions."""
+    terms, (term, truth) = call.terms, condition
+    value = 0
+    if terms[term][0] == "=":
+        truth = truth if terms[term][1] == "==" else not truth
+        compared = terms[terms[term][3]]
+        if terms[term][1] not in ("==", "!=") or compared[:2] != ("k", "int"):
+            return None
+        value, term = compared[2], terms[term][2]
+    else:
+        truth = not truth
+    if not truth or terms[term][:2] != ("o", "%"):
+        return None
+    counter, turns = terms[term][2:4]
+    if terms[counter][0] == "o" and terms[counter][1] in ("+", "-") and terms[terms[counter][3]][:2] == ("k", "int"):
+        shift = terms[terms[counter][3]][2]
+        value += -shift if terms[counter][1] == "+" else shift
+        counter = terms[counter][2]
+    return _Period(counter, turns, value)
+
+
+def _shifted(program: Program, call: SourceCall, context: int, rows: list[SourceCall]) -> tuple[str, str] | None:
+    """Return what is wrong where gradients are averaged in every so many turns, and used in other ones."""
+    condition = _condition(call.terms, call, context)
+    if condition is None or not call.loops or not any(is_backward(row) for row in rows):
+        return None
+    averaged = _period(program, call, (condition[0], not condition[1]))
+    loop = call.loops[-1][0]
+    every = calls_in(program, (call.file, call.scope))
+    outside = any(is_backward(row) and not any(row == one for one in rows) and _is_below(row, loop) for row in every)
+    for step in every:
+        if averaged is None or outside or step.method != "step" or not is_optimizer(step) or not _is_below(step, loop):
+            continue
+        under = [
+            _plain(step.terms, node[2], node[3]) for number, node in step.blocks if node[1] == "if" and number > loop
+        ]
+        stepped = [found for one in under if (found := _period(program, step, one)) is not None]
+        if len(stepped) != 1 or stepped[0][:2] != averaged[:2] or step.number < call.number:
+            return None
+        turns = program.evaluator.value(call.file, averaged.turns).constant
+        apart = averaged.turn - stepped[0].turn
+        if turns == 1 or (apart % turns == 0 if isinstance(turns, int) and turns else abs(apart) != 1):
+            return None
+        return (
+            f"the gradients are averaged in other turns than those of `{step.text()}` in {step.line_name}, which uses "
+            "gradients of this rank only",
+            "average in the turn of the step: use its condition for the turns without no_sync()",
+        )
+    return None
+
+
 def _same(call: SourceCall, one: tuple[int, bool], other: tuple[int, bool]) -> bool:
     """Return whether two conditions are written alike."""
     return (
@@ -323,7 +464,7 @@ def _outside(
     if (
         not forward
         or not all(_is_below(row, block) for row in forward)
-        or any(_reduction(program, row) for row in every)
+        or any(reduction_of(program, row) for row in every)
     ):
         return None
     inner = {row.event[7] for row in forward}

@@ -122,6 +122,51 @@ def requires_grad_after_wrap(program: Program) -> Iterator[Finding]:
         )
 
 
+@probe(rules.DC751)
+def layers_are_there_when_wrapped(program: Program) -> Iterator[Finding]:
+    """A wrapped model gets no new layer: DDP has put its hooks on the parameters that it found."""
+    known = wraps(program, "ddp")
+    for row in program.rows("attribute", near(program, known)) if known else ():
+        if not _is_layer(program, row):
+            continue
+        for root in roots(program, row.file, row.scope, row.payload[0], known)[:1]:
+            wrap = root.wrap.call
+            after = root.kind == "bare" or (root.kind == "raw" and comes_after(program, wrap, row))
+            if not after or _wrapped_again(program, root, row) or not _goes_on(program, row, root.wrap):
+                continue
+            name = name_of(program, wrap) or "the model"
+            yield row.found(
+                rules.DC751,
+                f"`{row.text()}` puts a new layer into {name}, which DDP has wrapped: its gradients are not averaged",
+                fix=f"replace the layer before DDP wraps the model in {program.line_name(wrap.file, wrap.line)}",
+                severity=row.level_in_tests,
+                wrapped_at=f"{wrap.place}",
+            )
+
+
+def _is_layer(program: Program, row: EventRow) -> bool:
+    """Return whether an attribute gets a new layer of torch that has parameters."""
+    term = row.terms[row.payload[2]] if row.payload[2] >= 0 else ("-",)
+    return term[0] == "c" and SourceCall(program, row.file, term[5]).is_to(*_LAYERS)
+
+
+#: Layers with parameters that are set in place of others.
+_LAYERS = tuple(
+    f"torch.nn.{name}"
+    for name in (
+        "Linear",
+        "Conv1d",
+        "Conv2d",
+        "Conv3d",
+        "Embedding",
+        "LayerNorm",
+        "BatchNorm1d",
+        "BatchNorm2d",
+        "Bilinear",
+    )
+)
+
+
 def _frozen_before(program: Program, switches: list[_Switch], root: Root, row: EventRow) -> bool:
     """Return whether some parameters of a model were frozen when it was wrapped."""
     wrap = root.wrap

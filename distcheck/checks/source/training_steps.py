@@ -261,3 +261,34 @@ def _used_by_all(program: Program, call: SourceCall, models: set[int]) -> Source
         if callee in models and (steps == 0 or other.method not in _KEPT) and other.loops:
             return other
     return None
+
+
+# DC765
+
+
+@probe(rules.DC765)
+def schedulers_step_for_their_own_optimizer(program: Program) -> Iterator[Finding]:
+    """No loop over the ranks steps a scheduler: each rank has its own."""
+    for call in program.calls_named("step"):
+        schedules = [atom for atom in call.receiver if "lr_scheduler" in str(atom.const) and atom.kind == Kind.RESULT]
+        if not schedules or len(schedules) != len(call.receiver.atoms) or not call.loops:
+            continue
+        loop, turns = call.loops[-1]
+        term = call.terms[turns]
+        if term[0] != "c" or program.blocks[call.file][loop][1] != "for":
+            continue
+        counted = SourceCall(program, call.file, term[5])
+        count = counted.argument(0)
+        if counted.method != "range" or counted.positional != 1 or count is None or not count.only(Kind.WORLD_SIZE):
+            continue
+        others = [row for row in call.rows_in(loop) if isinstance(row, SourceCall) and row != call]
+        if any(row.method in ("step", "backward") for row in others):
+            continue
+        line = program.line_name(call.file, program.blocks[call.file][loop][4])
+        yield call.found(
+            rules.DC765,
+            f"`{call.text()}` runs once for each rank, by the loop in {line}: this rank's schedule is that many times "
+            "too fast",
+            fix="step the scheduler once",
+            severity=call.milder_in_tests(rules.DC765),
+        )
