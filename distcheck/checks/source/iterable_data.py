@@ -14,7 +14,7 @@ from . import call_paths, vocabulary
 from .call_paths import CallPath
 from .loader_loops import ITERABLE, LOADERS, loops_over_loaders
 from .program import Program, SourceCall
-from .undivided_data import DIVIDED_BY_RANK, RANDOM_WORDS, RANK_WORDS, class_text
+from .undivided_data import DIVIDED_BY_RANK, RANDOM_WORDS, RANK_WORDS, class_text, is_drawn_alike
 from .values import Atom, Kind
 
 _SOURCES = re.compile(r"data|source|stream|iter|loader|generator|reader|inner|base|wrapped|parent", re.I)
@@ -83,7 +83,9 @@ def _is_whole(program: Program, atom: Atom) -> bool:
     """Return whether nothing of a data set, nor of what it is made from, distinguishes ranks."""
     text = class_text(program, atom.const)
     method = program.evaluator.method(atom.const, "__iter__")
-    if method is None or RANK_WORDS.search(text) or RANDOM_WORDS.search(text):
+    if method is None or RANK_WORDS.search(text):
+        return False
+    if RANDOM_WORDS.search(text) and not is_drawn_alike(program, atom.const, "__iter__"):
         return False
     queried = {(call.file, call.scope) for call in program.calls_to(*vocabulary.SOURCES) if "rank" in call.method}
     if not queried.isdisjoint(call_paths.reached_from(program, method)):

@@ -12,6 +12,7 @@ from . import call_paths
 from .call_paths import CallPath
 from .loader_loops import DEEPEST_FLOW, LOADERS, SAMPLER, is_given, loaders_in
 from .program import EventRow, Program, SourceCall
+from .term_queries import by_rank, parts, payload_terms
 from .values import RANKS, Certainty, Kind, Value
 
 _SEEDS = frozenset({"torch.manual_seed", "torch.random.manual_seed", "torch.seed", "torch.random.seed"})
@@ -108,6 +109,47 @@ def orders_agree(program: Program) -> Iterator[Finding]:
             severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
             flow=[*program.flow(differs.flow), f"{by.place}: the data is divided among the ranks"],
         )
+
+
+@probe(rules.DC733)
+def shuffled_lists_agree(program: Program) -> Iterator[Finding]:
+    """A list that is divided among the ranks by position is shuffled alike on all of them."""
+    for call in program.calls_to("random.shuffle", "numpy.random.shuffle"):
+        listed = call.argument_term(0, "x")
+        if call.positional != 1 or listed < 0 or not _is_divided_later(program, call, listed):
+            continue
+        library = "random" if call.is_to("random.shuffle") else "numpy"
+        seeds = [row for row in program.calls_in(set(program.component(call.file))) if "seed" in row.method.lower()]
+        if any(by_rank(program, row.file, row.argument_term(0, "seed")) is None for row in seeds):
+            continue
+        call_path = call_paths.path_of_all_ranks(program, call)
+        if call_path is None:
+            continue
+        yield call.found(
+            rules.DC733,
+            f"`{call.text()}` shuffles in another order on each rank, and the list is then divided by position: some "
+            "items are read twice, and others never",
+            fix=f"shuffle alike on all ranks: {library}.Random(seed).shuffle(…)"
+            if library == "random"
+            else "shuffle alike on all ranks: numpy.random.default_rng(seed).shuffle(…)",
+            severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
+        )
+
+
+def _is_divided_later(program: Program, call: SourceCall, listed: int) -> bool:
+    """Return whether a function takes every so many items of a list, from the rank on, after a call."""
+    for row in program.rows_of(call.file, call.scope):
+        if row.number <= call.number:
+            continue
+        for root in payload_terms(row):
+            for number in parts(program, call.file, root) if root >= 0 else ():
+                term = call.terms[number]
+                if term[0] != "s" or term[1] != listed or call.terms[term[2]][0] != ":":
+                    continue
+                first, _, step = (*call.terms[term[2]][1], -1, -1, -1)[:3]
+                if first >= 0 and step >= 0 and by_rank(program, call.file, first) is not None:
+                    return True
+    return False
 
 
 def _divided_by(program: Program, shuffle: SourceCall) -> SourceCall | None:

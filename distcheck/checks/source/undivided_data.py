@@ -299,12 +299,12 @@ def _is_toy(program: Program, file: int, text: str) -> bool:
     rest = text
     for other, number in named:
         rest = rest.replace(program.index.classes[other][number].name, "")
-    return bool(_MADE_UP.search(rest)) or not all(_is_drawn_alike(program, ref) for ref in named)
+    return bool(_MADE_UP.search(rest)) or not all(is_drawn_alike(program, ref) for ref in named)
 
 
-def _is_drawn_alike(program: Program, ref: tuple[int, int]) -> bool:
-    """Return whether a class draws all of its data from a generator with a constant seed, once, when it is made."""
-    init = program.evaluator.method(ref, "__init__")
+def is_drawn_alike(program: Program, ref: tuple[int, int], method: str = "__init__") -> bool:
+    """Return whether a class draws all of its data from a generator with a constant seed, in one method."""
+    init = program.evaluator.method(ref, method)
     drawn = [call for scope in program.methods_of(*ref) for call in calls_in(program, scope) if _draws(call)]
     return bool(drawn) and all(
         (call.file, call.scope) == init and seed_of_generator(call, call.argument_term(None, "generator")) is not None
@@ -376,7 +376,7 @@ def _speaks_of_ranks(program: Program, atom: Atom) -> bool:
     """Return whether a data set of the project divides its data alone, or draws it at random."""
     text = class_text(program, atom.const)
     one = program.index.classes[atom.const[0]][atom.const[1]]
-    if RANK_WORDS.search(text) or (_MADE_UP.search(one.name) and not _is_drawn_alike(program, atom.const)):
+    if RANK_WORDS.search(text) or (_MADE_UP.search(one.name) and not is_drawn_alike(program, atom.const)):
         return True
     item = program.evaluator.method(atom.const, "__getitem__")
     if item is None:

@@ -13,6 +13,7 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from .collective_sequences import sequences_of
+from .loader_loops import LOADERS
 from .models import calls_in, is_backward, lifted, precedes
 from .program import FEW, PARTIAL, EventRow, Program, SourceCall
 from .source_text import last_name
@@ -59,11 +60,14 @@ def uneven_inputs(program: Program) -> Iterator[Finding]:
 
 
 def _length_by_rank(program: Program, file: int, term: int) -> Atom | RankCondition | None:
-    """Return what makes the number of steps of a loop depend on the rank: that of ``range(100 + rank)``."""
+    """Return what makes the number of steps of a loop depend on the rank: ``range(100 + rank)``, a loader's size of a batch."""
     parts = program.terms[file][term]
     if parts[0] != "c":
         return None
     call = SourceCall(program, file, parts[5])
+    if call.is_to(*LOADERS):
+        ways = (by_rank(program, file, call.argument_term(*one)) for one in ((1, "batch_size"), (8, "drop_last")))
+        return next((way for way in ways if way is not None), None)
     if call.is_to("itertools.islice") and call.positional == 2:
         return by_rank(program, file, call.argument_term(1))
     if call.method == "range" and call.positional in (1, 2):
