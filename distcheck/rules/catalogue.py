@@ -197,7 +197,7 @@ DC718 = _rule("DC718", "collectives-in-set-order", "W", "lint", "Collectives run
 DC719 = _rule("DC719", "gather-drops-gradient", "W", "lint", "Gathered features carry no gradient", in_folders="many")
 DC720 = _rule("DC720", "unguarded-save", "WE", "lint log rehearse", "Every rank writes the same file", in_folders="info")
 DC721 = _rule("DC721", "unguarded-log", "IW", "lint rehearse", "Every rank logs the same", in_folders="many")
-DC722 = _rule("DC722", "makedirs-race", "WE", "lint log rehearse", "Ranks race to create a folder", in_folders="info")
+DC722 = _rule("DC722", "makedirs-race", "WE", "lint log rehearse", "Ranks race to create or remove a file or folder", in_folders="info")
 DC723 = _rule("DC723", "load-without-map-location", "WE", "lint log rehearse", "A checkpoint is loaded onto the device that it was saved from", in_folders="many")
 DC724 = _rule("DC724", "write-then-read-no-barrier", "WE", "lint log rehearse", "A file is read before the rank that writes it is done", in_folders="info")
 DC725 = _rule("DC725", "unguarded-download", "WI", "lint rehearse", "Every rank downloads the same", in_folders="many")

@@ -287,6 +287,8 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
     program = row.program
     for _, (_, kind, term, polarity, _, _) in row.blocks:
         if kind in ("if", "while") or kind.startswith("exit:"):
+            if polarity and passes_by_a_count(row, term):
+                continue
             who = program.evaluator.test(row.file, term).who
             if who in PARTIAL or who == Who.MEMBERS:
                 return True
@@ -308,6 +310,23 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
     # that a rank is small enough, or the main one's, is also asserted: the others don't pass it either, and fail
     return any(
         leaves_one_process(row, term) or program.evaluator.test(row.file, term).who in FEW for term in asserted(row)
+    )
+
+
+def passes_by_a_count(row: EventRow, term: int) -> bool:
+    """Return whether a condition holds on all ranks in some turns: ``rank == 0 and save or epoch == last``.
+
+    ``and`` binds tighter than ``or``, which its author may not have meant.
+    """
+    parts = row.terms[term]
+    if parts[0] != "or" or not any(row.terms[part][0] == "and" for part in parts[1]):
+        return False
+    return any(
+        row.terms[part][0] == "="
+        and row.terms[part][1] in ("==", ">=", ">")
+        and row.term_value(row.terms[part][2]).has(Kind.UNIFORM)
+        and not _PLAUSIBLE.search(row.term_text(part))
+        for part in parts[1]
     )
 
 

@@ -12,6 +12,7 @@ from distcheck.core.registry import probe
 
 from . import call_paths
 from .call_paths import CallPath, Function
+from .loader_loops import LOADERS
 from .models import calls_in, precedes
 from .program import EventRow, Program, SourceCall
 from .values import Certainty, Kind
@@ -88,6 +89,51 @@ def ranks_draw_other_numbers(program: Program) -> Iterator[Finding]:
                     f"{drawn.row.place}: random numbers that every rank draws",
                 ],
             )
+
+
+#: What a seed of a worker is made of that is another number in each worker or on each rank.
+_OF_WORKERS = re.compile(r"worker|rank|process_index|proc_id|epoch|initial_seed|time|urandom|getpid|rand", re.I)
+#: Generators that torch seeds itself in each worker of a loader, or that start from the parent's state in each.
+_OF_NO_WORKER = ("numpy.random.seed", "random.seed", "torch.manual_seed")
+
+
+@probe(rules.DC736)
+def workers_draw_other_numbers(program: Program) -> Iterator[Finding]:
+    """The workers of a loader have seeds of their own."""
+    seen: set[Function] = set()
+    for loader in program.calls_to(*LOADERS):
+        for atom in loader.argument(10, "worker_init_fn") or ():
+            if atom.kind != Kind.FUNCTION or atom.const in seen:
+                continue
+            seen.add(atom.const)
+            seeds = [row for row in program.rows_of(*atom.const) if isinstance(row, SourceCall) and row.argument_terms]
+            seeds = [row for row in seeds if row.is_to(*_OF_NO_WORKER)]
+            if not seeds or any(_is_of_a_worker(program, row) for row in seeds):
+                continue
+            path = call_paths.path_of_all_ranks(program, loader)
+            if path is None or call_paths.in_tests(path):
+                continue
+            row = seeds[0]
+            yield row.found(
+                rules.DC736,
+                f"{row.term_text(row.argument_terms[0])} is the seed of every worker of the loader in {loader.place}, "
+                "on all ranks and in each epoch: all draw the same numbers",
+                fix="derive it from the seed that torch gives each worker: torch.initial_seed() % 2**32",
+                severity=Severity.INFO,
+                flow=[*program.flow(path.steps), f"{loader.place}: the workers are started here"],
+            )
+
+
+def _is_of_a_worker(program: Program, seed: SourceCall) -> bool:
+    """Return whether a seed may be another number in another worker: what is not a constant or an option may be."""
+    term = seed.argument_terms[0]
+    if seed.terms[term][0] == "k":
+        return False
+    return (
+        call_paths.differs(seed, term)
+        or _OF_WORKERS.search(call_paths.names_in(seed, term)) is not None
+        or any(seed.terms[number][0] in ("p", "c") for number in program.subterms(seed.file, term))
+    )
 
 
 def _paths(program: Program, call: SourceCall) -> Iterator[CallPath]:

@@ -157,7 +157,7 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     call_path = call_paths.path_of_all_ranks(program, call, first_is_a_guard=True)
     trained = None if checkpoint or call_path is not None else call_paths.path_past_a_trainer(program, call)
     call_path = call_path or trained
-    if call_path is None or _only_of_this_process(call_path, path) or call.inside("except"):
+    if call_path is None or only_of_this_process(call_path, path) or call.inside("except"):
         return
     value = call_paths.value_on(call_path, path)
     certain = call_path.certainty == Certainty.PROVEN and call_paths.is_constant(value)
@@ -180,11 +180,18 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     if appends:
         severity = Severity.INFO  # the lines of all ranks stand in it, and none is lost
     name = _called(call)
+    reason = next(
+        (
+            f"`{call.term_text(node[2])}` also passes without its test of the rank"
+            for _, node in call.blocks
+            if node[1] == "if" and node[3] and call_paths.passes_by_a_count(call, node[2])
+        ),
+        f"no test of the rank guards {name}()",
+    )
     shown = call.argument_text(_position_of(call, path), _keyword_of(call, path)) or call.term_text(path)
     yield call.found(
         rules.DC720,
-        f"every rank {'appends to' if appends else 'writes'} "
-        f"{_path_text(value, shown)} here: no test of the rank guards {name}()",
+        f"every rank {'appends to' if appends else 'writes'} {_path_text(value, shown)} here: {reason}",
         fix=_let_one_write(call_path, name),
         severity=severity,
         basis=(call_path.certainty,),
@@ -265,7 +272,7 @@ def _path_text(value: Value, shown: str) -> str:
     return f"the same file ({shown})" if shown else "the same file"
 
 
-def _only_of_this_process(call_path: CallPath, path: int, *, by_data: bool = True) -> bool:
+def only_of_this_process(call_path: CallPath, path: int, *, by_data: bool = True) -> bool:
     """Return whether a path, as given on this way, is one of this rank's own, or no path at all."""
     row, term, calls = call_path.row, path, call_path.calls
     while True:
@@ -434,7 +441,7 @@ def _differs_in(call: SourceCall, keyword: str) -> bool:
 
 def _names_its_rank(call: SourceCall, call_path: CallPath) -> bool:
     terms = call.argument_terms
-    return any(_only_of_this_process(call_path, term, by_data=False) for term in terms)
+    return any(only_of_this_process(call_path, term, by_data=False) for term in terms)
 
 
 def _switched_by_variable(program: Program, call: SourceCall) -> bool:
@@ -481,7 +488,7 @@ def ranks_race_for_a_folder(program: Program) -> Iterator[Finding]:
         call_path = call_paths.path_of_all_ranks(program, call, first_is_a_guard=True)
         trained = call_paths.path_past_a_trainer(program, call) if call_path is None else None
         call_path = call_path or trained
-        if call_path is None or path < 0 or _only_of_this_process(call_path, path):
+        if call_path is None or path < 0 or only_of_this_process(call_path, path):
             continue
         if any(program.dominates(earlier, call) for earlier in _made_before(program, call)):
             continue
@@ -713,7 +720,7 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
             call_path = call_paths.path_from_outside(program, call) or call_path
         trained = call_paths.path_past_a_trainer(program, call) if call_path is None else None
         call_path = call_path or trained
-        if call_path is None or _only_of_this_process(call_path, call.argument_term(0, "f")):
+        if call_path is None or only_of_this_process(call_path, call.argument_term(0, "f")):
             continue
         if _never_on_gpus(program, call_path) or _written_from_the_host(program, call):
             continue
@@ -1015,7 +1022,7 @@ def every_rank_downloads(program: Program) -> Iterator[Finding]:
         if fetched in reported:
             continue
         call_path = next(_real_downloads(program, call), None)
-        if call_path is None or (path >= 0 and _only_of_this_process(call_path, path)) or call.inside("except"):
+        if call_path is None or (path >= 0 and only_of_this_process(call_path, path)) or call.inside("except"):
             continue
         if _others_waited(program, call_path):
             continue

@@ -1,0 +1,26 @@
+"""Parentheses keep the test of the rank for all epochs, and an option of the run is no turn."""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def main(batches: list, epochs: int) -> None:
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl")
+    model = DDP(torch.nn.Linear(4, 4).cuda(), device_ids=[local_rank])
+    for epoch in range(epochs):
+        for batch in batches:
+            model(batch).sum().backward()
+        if dist.get_rank() == 0 and (epoch % 5 == 0 or epoch == epochs - 1):
+            torch.save(model.module.state_dict(), "model.pt")
+        if dist.get_rank() == 0 and epoch > 3 or not dist.is_initialized():
+            torch.save(model.module.state_dict(), "last.pt")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main([], 3)
