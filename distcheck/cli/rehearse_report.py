@@ -27,7 +27,7 @@ from distcheck.runtime.coordination.stack_report import plain_job
 from distcheck.runtime.rehearsal.fake_cuda import CANNOT
 from distcheck.runtime.rehearsal.simulation import outcome, trackers
 from distcheck.runtime.rehearsal.simulation.launcher import HUNG, NO_STORE, TIME, RehearsalResult
-from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan, module_file
 
 from .failure_findings import findings_of_failure
 
@@ -132,8 +132,7 @@ def _ranks(finding: Finding, name: str) -> list[int]:
 
 def _subject(result: RehearsalResult, failed: str, others: int, linted: LintResult | None) -> dict[str, Any]:
     plan = result.rehearsal.plan
-    ranks = len(result.rehearsal.ends) if plan.launcher == "script" else plan.world_size
-    each = ranks // plan.nnodes
+    each = _ranks_of_a_node(result.rehearsal)
     shape = f"{plan.nnodes} node{'s' * (plan.nnodes > 1)} x {each} rank{'s' * (each != 1)}"
     steps = outcome.steps_of(result.rehearsal)
     line = [plan.target, f"{shape} ({plan.launcher})", f"{steps} step{'s' * (steps != 1)}"]
@@ -160,6 +159,11 @@ def _subject(result: RehearsalResult, failed: str, others: int, linted: LintResu
     if result.verdict is not None and result.verdict.ranks and not outcome.failures(result.rehearsal.ends):
         subject["jobs"] = [_job(result.verdict, plan)]
     return subject
+
+
+def _ranks_of_a_node(rehearsal: Rehearsal) -> int:
+    plan = rehearsal.plan
+    return (len(rehearsal.ends) if plan.launcher == "script" else plan.world_size) // plan.nnodes
 
 
 def _job(verdict: Positions, plan: RehearsalPlan) -> dict[str, Any]:
@@ -194,7 +198,14 @@ def _diagnosed(result: RehearsalResult, selection: Selection) -> list[Finding]:
         text = "".join(outcome.outputs_of(result, failure))
         if text.strip():
             found += findings_of_failure(text, end.place, failure.ranks, end.detail, selection)
-    return found
+    enough = _gpus_for_all(result.rehearsal)
+    return [one for one in found if not (enough and one.code == "DC301")]
+
+
+def _gpus_for_all(rehearsal: Rehearsal) -> bool:
+    """Return whether ranks requested GPUs that do not exist, and yet see one for each rank of their node."""
+    refused = [row.data["visible"] for row in rehearsal.of_ranks("devices.refused")]
+    return bool(refused) and min(refused) >= _ranks_of_a_node(rehearsal)
 
 
 # lint
@@ -212,7 +223,9 @@ def _lint(parsed: ParsedCommand, findings: Iterable[Finding], configuration: Con
     from .lint import command as lint_command
     from .lint import lint_options
 
-    paths = [_file_of(parsed.plan), *(finding.where.path for finding in findings)]
+    plan = parsed.plan
+    script = module_file(plan.target) if plan.module else plan.target
+    paths = [script, *(finding.where.path for finding in findings)]
     files = list(dict.fromkeys(path for path in paths if path and path.endswith(".py") and os.path.isfile(path)))
     if not files:
         return None
@@ -281,13 +294,6 @@ def _uses(path: str, line: int, assigned: int) -> bool:
                      if isinstance(name, ast.Name) and isinstance(name.ctx, context)}
                     for nodes, context in ((here, ast.Load), (there, ast.Store)))  # fmt: skip
     return here == there or bool(read & stored)
-
-
-def _file_of(plan: RehearsalPlan) -> str | None:
-    if not plan.module:
-        return plan.target
-    path = plan.target.replace(".", os.sep)
-    return next((name for name in (f"{path}.py", os.path.join(path, "__main__.py")) if os.path.exists(name)), None)
 
 
 def _apply_comments(findings: Sequence[Finding], linted: LintResult | None) -> tuple[list[Finding], int]:

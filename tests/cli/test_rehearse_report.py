@@ -14,6 +14,7 @@ from distcheck.core.configuration import Configuration
 from distcheck.core.model import Finding, Fix, Report, Severity, Where
 from distcheck.reporters import FORMATS, render
 from distcheck.rules import Selection
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 from distcheck.runtime.coordination.model import CallMismatch, CollectiveCall, Frame, Position, Positions
 from distcheck.runtime.rehearsal.simulation.cli_args import ParsedCommand
 from distcheck.runtime.rehearsal.simulation.launcher import ENDED, HUNG, TIME, RehearsalResult
@@ -140,6 +141,21 @@ def test_a_failure_that_a_rule_explains_is_a_finding_at_its_line(folder: Path) -
     assert (found.where.path, found.where.line, found.where.rank) == ("train.py", 5, 1)
     assert found.evidence["source"] == "model = torch.nn.Linear(2, 2)"
     assert report.subject["failed"] == ""
+
+
+@pytest.mark.parametrize(("visible", "told"), [(2, []), (1, ["DC301"])])
+def test_gpus_are_too_few_only_if_a_rank_sees_fewer_than_its_node_has_ranks(
+    visible: int, told: list[str], folder: Path
+) -> None:
+    text = "RuntimeError: CUDA error: invalid device ordinal"
+    done = result(
+        End(0, 10, "steps", 0, 3),
+        End(1, 11, "raised", 1, 0, text, "train.py:5", "main"),
+        outputs={1: ("", f"Traceback (most recent call last):\n{text}\n")},
+    )
+    row = LoggedEvent("devices.refused", 1, 11, 1.0, 0, "train.py:5", data={"index": 6, "visible": visible})
+    report = reported(done._replace(rehearsal=done.rehearsal._replace(rows=(row,))))
+    assert [one.code for one in report.at_least(Severity.ERROR)] == told
 
 
 GUARDED = """\

@@ -34,17 +34,16 @@ def factories(devices: TensorDevices) -> None:
         def make(*args: Any, **kwargs: Any) -> Any:
             device = kwargs.pop("device", None)
             source = args[1] if owner is torch.Tensor else args[0] if args else kwargs.get("data", kwargs.get("obj"))
+            if name in {"as_tensor", "asarray"} and isinstance(source, torch.Tensor):
+                # compiled code that converts a tensor does not come to the dispatcher
+                return real(source.to(device=device, dtype=kwargs.get("dtype")), *args[1:], **kwargs)
             if device is None:
                 if owner is torch.Tensor:
                     device = args[0].device
                 elif isinstance(source, torch.Tensor):
-                    if name in {"as_tensor", "asarray"}:
-                        return real(*args, **kwargs)
                     device = source.device
                 else:
                     device = _context_device()
-            elif name in {"as_tensor", "asarray"} and isinstance(source, torch.Tensor):
-                return real(source.to(device), *args[1:], **kwargs)
             if device is None:
                 return real(*args, **kwargs)
             if isinstance(device, str):

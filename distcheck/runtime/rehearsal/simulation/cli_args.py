@@ -15,7 +15,7 @@ from typing import NamedTuple
 from distcheck.launch.command import nproc_on, parse_command
 from distcheck.launch.model import NODE_LAUNCHERS, LaunchCommand
 
-from .plan import RehearsalPlan
+from .plan import RehearsalPlan, module_file
 
 #: Default nodes and ranks of each: the fewest at which a global rank differs from a local rank.
 NODES, RANKS = 2, 2
@@ -179,7 +179,8 @@ def _launcher(command: LaunchCommand, target: str, starts_ranks: Callable[[str],
         return "torchrun"
     if "srun" in command.wrappers:
         return "slurm"
-    return "script" if not command.module and starts_ranks(target) else "torchrun"
+    path = module_file(target) if command.module else target
+    return "script" if path is not None and starts_ranks(path) else "torchrun"
 
 
 def _is_a_count(word: str | None) -> bool:

@@ -115,6 +115,12 @@ class Rehearsal(NamedTuple):
         return (row for row in self.of(kind) if row.rank is not None)
 
 
+def module_file(name: str) -> str | None:
+    """Return the file that ``python -m`` runs, relative to the working directory; None if it is not below that."""
+    stem = name.replace(".", os.sep)
+    return next((path for path in (f"{stem}.py", os.path.join(stem, "__main__.py")) if os.path.exists(path)), None)
+
+
 _FILE = "plan.json"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 #: Variables that name a cache; what is in it is made again when it is missing.
-_CACHES = (
+CACHES = (
     "XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_ASSETS_CACHE", "HF_XET_CACHE",
     "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME", "TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR",
     "TRITON_HOME", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "MPLCONFIGDIR", "NUMBA_CACHE_DIR", "PIP_CACHE_DIR",
@@ -63,7 +63,7 @@ def caches(environ: Mapping[str, str], own: Iterable[str] = ()) -> tuple[str, ..
     :param own: folders that are none, whatever a variable names: the working directory
     """
     home = environ.get("HOME", "")
-    named = [environ[name] for name in _CACHES if environ.get(name)]
+    named = [environ[name] for name in CACHES if environ.get(name)]
     if home:
         named += [os.path.join(home, name) for name in _CACHES_AT_HOME]
     paths = [os.path.realpath(path) for path in named if os.path.isabs(path)]

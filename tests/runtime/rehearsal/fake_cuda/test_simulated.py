@@ -498,6 +498,26 @@ def test_a_tensor_of_several_ranks_is_filled_at_random(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
+def test_a_tensor_that_is_converted_goes_where_it_is_sent_or_stays() -> None:
+    assert told(
+        "torch.as_tensor(y, dtype=torch.float64, device='cuda:1')",
+        "torch.as_tensor(x, dtype=torch.float64)",
+        "torch.asarray(x, dtype=torch.int32, copy=True)",
+        "torch.as_tensor(x, dtype=torch.float64, device='cpu')",
+        "torch.as_tensor(y, dtype=torch.float64)",
+        "torch.as_tensor(x).data_ptr() == x.data_ptr()",
+        setting="import torch; x, y = torch.ones(1).cuda(), torch.ones(1)",
+    ) == [
+        "tensor([1.], device='cuda:1', dtype=torch.float64)",
+        "tensor([1.], device='cuda:0', dtype=torch.float64)",
+        "tensor([1], device='cuda:0', dtype=torch.int32)",
+        "tensor([1.], dtype=torch.float64)",
+        "tensor([1.], dtype=torch.float64)",
+        "True",
+    ]
+
+
+@pytest.mark.torch
 def test_old_ways_to_make_a_tensor_keep_the_device() -> None:
     setting = "import torch.utils.dlpack as dlpack; torch.cuda.set_device(1); x = torch.zeros(3, 2).cuda()"
     made = (

@@ -57,6 +57,23 @@ def test_options_count_more_than_the_line(folder: Path) -> None:
     assert shape(typed("torchrun --nproc-per-node 4 train.py", folder, options).plan) == (3, 1, 8, "slurm")
 
 
+@pytest.mark.parametrize(("name", "asked"), [("package.train", "package/train.py"), ("package", "package/__main__.py")])
+def test_a_module_may_start_its_own_ranks_too(name: str, asked: str, folder: Path) -> None:
+    (folder / "package" / "__init__.py").touch()
+    (folder / "package" / "__main__.py").touch()
+    seen: list[str] = []
+
+    def starts_ranks(path: str) -> bool:
+        seen.append(path)
+        return True
+
+    options = RehearseOptions(module=True)
+    assert read([name], options, folder=str(folder), starts_ranks=starts_ranks).plan.launcher == "script"
+    assert seen == [asked]
+    assert typed(name, folder, options).plan.launcher == "torchrun"
+    assert typed("json.tool", folder, RehearseOptions(module=True), spawns=True).plan.launcher == "torchrun"
+
+
 def test_a_script_that_starts_its_own_ranks_has_one_node_unless_told_more(folder: Path) -> None:
     assert shape(typed("train.py", folder, spawns=True).plan) == (1, 2, 2, "script")
     assert shape(typed("train.py", folder, RehearseOptions(gpus_per_node=4), spawns=True).plan) == (1, 4, 4, "script")

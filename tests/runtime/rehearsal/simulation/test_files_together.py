@@ -66,6 +66,16 @@ if rank == 0:
 dist.barrier()
 assert open("vocabulary.txt").read() == "a b c"
 assert open("fetched.txt").read() == "data"
+os.environ["HF_HOME"] = "hub"
+if rank == 0:
+    os.makedirs("hub", exist_ok=True)
+    Path("hub/version.txt").write_text("1")
+else:
+    time.sleep(0.5)
+    try:
+        open("hub/version.txt").read()
+    except FileNotFoundError:
+        pass
 log = open(f"logs/{{rank}}.txt", "w")
 shared = open("logs/all.txt", "a")
 print("begins")

@@ -22,7 +22,7 @@ from distcheck.runtime.coordination.patching import attach_to, wrap
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.overlay import CODE, WHITEOUT, OverlaySettings, settings_of
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
-from distcheck.runtime.rehearsal.simulation.protected_paths import FileSystem, ground
+from distcheck.runtime.rehearsal.simulation.protected_paths import CACHES, FileSystem, below, caches, ground
 
 from .call_sites import asked_at, fetcher, folder_call, folder_options, is_called_by_own, is_caught, library_call
 from .clock import LogicalClock
@@ -57,6 +57,8 @@ class _Files:
         self.begun = event_log.begun
         self._busy = local()
         self._folders: dict[str, str] = {}
+        self._named: dict[str, str] = {}
+        self._caches: tuple[str, ...] = ()
         self._known: set[tuple[Any, ...]] = set()
         self._old = 0
         self._libraries = tuple({os.path.join(prefix, "lib") + os.sep for prefix in (sys.prefix, sys.base_prefix)})
@@ -121,7 +123,15 @@ class _Files:
             or f"{os.sep}.git{os.sep}" in full
         ):
             return None
-        return full if self.ground.is_users(full) else None
+        return full if self.ground.is_users(full) and not self._is_cached(full) else None
+
+    def _is_cached(self, full: str) -> bool:
+        """Return whether a variable names a cache there, perhaps set by the script: libraries guard what they share."""
+        named = {name: value for name in CACHES if (value := os.environ.get(name))}
+        if named != self._named:
+            self._named = named
+            self._caches = caches({name: os.path.abspath(value) for name, value in named.items()}, self.ground.own)
+        return any(below(full, folder) for folder in self._caches)
 
     def _first_time(self, *key: Any) -> bool:
         if key in self._known or len(self._known) > _MOST_KNOWN:
