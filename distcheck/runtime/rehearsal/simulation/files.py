@@ -273,7 +273,10 @@ def _folders_used_too_early(files: Files, reported: set[str]) -> Iterator[Findin
     makers = {path: {act.rank for act in files.folders if _makes(act, path)} for path in made}
     found_there = {(act.rank, act.path) for act in files.questions if act.there}
     found: dict[str, tuple[FileAccess, list[FileAccess]]] = {}
-    for act in (*files.reads, *files.writes):
+    # a file that no rank writes is missing with its folder as well: a checkpoint to resume from
+    written = {act.path for act in files.writes} | made.keys()
+    reads = (act for act in files.reads if act.there or act.path in written)
+    for act in (*reads, *files.writes):
         if act.waited or act.locked or act.place in reported:
             continue
         for path, makes in made.items():

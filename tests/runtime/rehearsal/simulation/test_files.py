@@ -191,6 +191,12 @@ def test_bad_a_folder_is_used_before_it_is_made_dc724() -> None:
     assert "os.makedirs(…, exist_ok=True)" in found.fix.text
 
 
+@pytest.mark.parametrize("used", [[read(1, "out", there=False, how="listdir")], [read(1, "out/a.txt")]])
+def test_bad_a_folder_is_read_before_it_is_made_dc724(used: list[LoggedEvent]) -> None:
+    (found,) = judged(mkdir(0, exist_ok=True), *used)
+    assert (found.code, found.where.line) == ("DC724", 20)
+
+
 def test_bad_a_folder_is_made_in_one_that_another_rank_makes_dc724() -> None:
     inner = mkdir(1, "out/run", how="os.mkdir", caught=True)
     assert codes(mkdir(0, exist_ok=True), inner, write(1, "out/run/x")) == ["DC724"]
@@ -201,6 +207,8 @@ def test_bad_a_folder_is_made_in_one_that_another_rank_makes_dc724() -> None:
     [
         [write(0), read(0)],
         [write(0), read(1, clock=AFTER)],
+        # a checkpoint that may be there from an earlier run
+        [mkdir(0, exist_ok=True), read(1, "out/last.pt", there=False)],
         # the old one, before anybody writes
         [read(1), write(0, clock=AFTER)],
         [write(0, clock={"life": 0}), read(1)],
