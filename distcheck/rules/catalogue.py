@@ -143,7 +143,7 @@ DC420 = _rule("DC420", "nvlink-fabric", "WE", "env log", "The NVLink fabric betw
 
 # DC5xx: Cluster and collectives
 DC501 = _rule("DC501", "rank-missing", "E", "ranks log", "A rank did not come")
-DC502 = _rule("DC502", "rank-duplicated", "E", "ranks log stuck", "Two processes have the same rank")
+DC502 = _rule("DC502", "rank-duplicated", "E", "ranks log rehearse stuck", "Two processes have the same rank")
 DC503 = _rule("DC503", "versions-differ", "EI", "ranks log", "Versions differ between ranks")
 DC504 = _rule("DC504", "environment-differs", "WI", "ranks", "Settings differ between ranks")
 DC505 = _rule("DC505", "clock-skew", "WEI", "ranks", "Clocks of the hosts differ")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-#: Elements of each gradient that are compared with the tensor.
-_FIRST = 4
+#: The largest elements of each gradient, which are compared with the tensor.
+_LARGEST = 4
 #: Relative difference that a division, or a shorter number format, explains.
 _CLOSE = 1e-2
 #: More gradients than these are not searched.
@@ -23,36 +23,37 @@ def holds_gradients(tensor: Any, gradients: Sequence[Any], ranks: int) -> bool:
     if not known or len(known) > _MOST or not _is_plain(tensor):
         return False
     flat = tensor.detach().reshape(-1)
-    first = [one[:_FIRST].double().tolist() for one in known]
+    indices = [one.abs().topk(min(_LARGEST, one.numel())).indices for one in known]
+    values = [one[chosen].tolist() for one, chosen in zip(known, indices, strict=True)]
     sizes = [one.numel() for one in known]
-    return any(_are_tiles(flat, first, sizes, factor) for factor in (1.0, 1.0 / ranks))
+    return any(_are_tiles(flat, indices, values, sizes, factor) for factor in (1.0, 1.0 / ranks))
 
 
-def _are_tiles(flat: Any, first: list[list[float]], sizes: list[int], factor: float) -> bool:
+def _are_tiles(flat: Any, indices: list[Any], values: list[list[float]], sizes: list[int], factor: float) -> bool:
     left = dict.fromkeys(range(len(sizes)))
     at, last, varied = 0, -1, False
     while at < len(flat):
-        here = flat[at : at + _FIRST].double().tolist()
         # most often they are in the order of the model, or in the reverse
         nearest = [index for index in (last + 1, last - 1) if index in left]
         found = next(
             (
                 index for index in (*nearest, *left)
-                if sizes[index] <= len(flat) - at and _is_close(here, first[index], factor)
+                if sizes[index] <= len(flat) - at
+                and _are_close(flat[at + indices[index].to(flat.device)].tolist(), values[index], factor)
             ),
             None,
         )  # fmt: skip
         if found is None:
             break
         del left[found]
-        varied = varied or any(first[found])
+        varied = varied or any(values[found])
         at, last = at + sizes[found], found
     return varied and (at == len(flat) or not bool(flat[at:].any()))
 
 
-def _is_close(here: Sequence[float], gradient: Sequence[float], factor: float) -> bool:
-    return len(here) >= len(gradient) and all(
-        abs(one - factor * other) <= _CLOSE * abs(factor * other) for one, other in zip(here, gradient, strict=False)
+def _are_close(here: Sequence[float], gradient: Sequence[float], factor: float) -> bool:
+    return all(
+        abs(one - factor * other) <= _CLOSE * abs(factor * other) for one, other in zip(here, gradient, strict=True)
     )
 
 

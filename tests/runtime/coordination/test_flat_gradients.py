@@ -26,6 +26,10 @@ def test_which_tensors_hold_gradients() -> None:
     assert holds(flat[2], flat[1], torch.zeros(40))
     assert holds(*(one / 2 for one in flat))
     assert holds_gradients(torch.cat(flat).bfloat16(), gradients, 2)
+    # the first elements are zeros, as those of an activation that is never positive
+    dead = [torch.cat([torch.zeros(8), one]) for one in flat[:2]]
+    assert holds_gradients(torch.cat([*dead, torch.zeros(9)]), dead, 2)
+    assert not holds_gradients(torch.cat([torch.zeros(8), torch.randn(30)]), dead, 2)
     # other numbers, a part, one of them twice, zeros alone, something after them, another factor, integers
     assert not holds(torch.randn(30))
     assert not holds(flat[0][:20])

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, NotApplicable, Severity, Where, rank_names, rank_ranges
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Where, grouped, rank_names, rank_ranges
 from distcheck.core.registry import fact, probe
 from distcheck.rules import shared_fixes
 from distcheck.runtime.coordination.worker_calls import WorkerCall, WorkerCalls
 
-from .plan import Rehearsal
+from .plan import Rehearsal, where
 
 
 class Made(NamedTuple):
@@ -51,6 +51,41 @@ def read_groups(rehearsal: Rehearsal) -> Groups:
         frozenset(row.rank for row in rehearsal.of("groups.destroyed") if row.rank is not None),
         frozenset(end.rank for end in rehearsal.ends if end.how == "finished" and end.status == 0),
     )
+
+
+class Joins(NamedTuple):
+    """The rank as which each process joined the default group of all: its own rank → that one, and the line."""
+
+    ranks: Mapping[int, tuple[int, str]]
+
+
+@fact(of_this_host=False)
+def read_joins(rehearsal: Rehearsal) -> Joins:
+    """From what the ranks wrote down before they waited for each other."""
+    joins: dict[int, tuple[int, str]] = {}
+    for row in rehearsal.of_ranks("groups.joins"):
+        # a part of the ranks may be a job of its own
+        if row.rank is not None and row.data["size"] == rehearsal.plan.world_size:
+            joins.setdefault(row.rank, (row.data["joined_as"], row.place))
+    if rehearsal.plan.launcher == "script" or not joins:
+        raise NotApplicable("no rank of a launcher made a process group of all ranks")
+    return Joins(joins)
+
+
+@probe(rules.DC502)
+def each_rank_joins_once(joins: Joins) -> Iterator[Finding]:
+    """Report ranks of the launcher that join with one number, where the launcher gave them different ones."""
+    for number, pairs in grouped(joins.ranks.items(), lambda pair: pair[1][0]).items():
+        ranks = [rank for rank, _ in pairs]
+        if len(ranks) < 2:
+            continue
+        wrong = next(place for rank, (_, place) in pairs if rank != number)
+        yield rules.DC502.found(
+            f"{rank_names(ranks)} of the launcher join as rank {number}, so other ranks are missing",
+            where=where(wrong, ranks),
+            evidence={"joined_as": number, "ranks": rank_ranges(ranks)},
+            fix=Fix("take the rank from the launcher: rank=int(os.environ['RANK']), or no rank= at all", where="code"),
+        )
 
 
 @fact(of_this_host=False)

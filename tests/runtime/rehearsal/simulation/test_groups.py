@@ -1,4 +1,4 @@
-"""Groups that are left behind, from hand-made rows: DC743."""
+"""Groups that are left behind (DC743), and ranks that join as one (DC502), from hand-made rows."""
 
 from __future__ import annotations
 
@@ -50,3 +50,22 @@ def test_good_dc743() -> None:
     assert not judged(made(0, direct=False), made(1, direct=False))
     assert not judged(made(0), made(1), status=1)
     assert not judged()
+
+
+def joins(rank: int, number: int, size: int = 2) -> LoggedEvent:
+    return LoggedEvent(
+        "groups.joins", rank, rank, 0.5, 0, f"train.py:{20 + rank}", "main", {"joined_as": number, "size": size}
+    )
+
+
+def test_bad_dc502_two_ranks_of_the_launcher_join_as_one() -> None:
+    (found,) = judged(joins(0, 0), joins(1, 0))
+    assert (found.code, found.severity, found.where.line, found.where.ranks) == ("DC502", Severity.ERROR, 21, "0-1")
+
+
+def test_good_dc502() -> None:
+    # another order; each rank is a job of its own; a group that is made again; one rank alone joins
+    assert not judged(joins(0, 1), joins(1, 0))
+    assert not judged(joins(0, 0, 1), joins(1, 0, 1))
+    assert not judged(joins(0, 0), joins(1, 1), joins(1, 0))
+    assert not judged(joins(0, 0))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
+from distcheck.runtime.coordination.child_processes import rank_info_in
 from distcheck.runtime.coordination.patching import attach_to, harmless, wrap
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
@@ -13,7 +15,7 @@ from .call_sites import called_by_script
 
 
 def install(event_log: EventLog, plan: RehearsalPlan) -> None:
-    """Rows ``groups.made`` and ``groups.destroyed``."""
+    """Rows ``groups.joins``, ``groups.made`` and ``groups.destroyed``."""
 
     def joins_rpc(real: Any, *args: Any, **kwargs: Any) -> Any:
         event_log.note("stage.not_simulated", what="RPC", instead="calls of RPC workers are not compared")
@@ -27,6 +29,11 @@ def install(event_log: EventLog, plan: RehearsalPlan) -> None:
         c10d = dist.distributed_c10d
 
         def made(real: Any, *args: Any, **kwargs: Any) -> Any:
+            with harmless(event_log, "groups.joins"):
+                # before it waits for the others
+                joins = rank_info_in(args, kwargs, os.environ)
+                if joins is not None:
+                    event_log.note("groups.joins", joined_as=joins[0], size=joins[1])
             result = real(*args, **kwargs)
             with harmless(event_log, "groups.made"):
                 device = kwargs.get("device_id")
