@@ -71,8 +71,7 @@ class Events:
         key = (row.name, who, text)
         number = self._seen.get(key)
         if number is not None:
-            self._repeated[number] += 1
-            self._last[number] = line
+            self.repeat(number, line)
             return number
         count = self._counts[key[:2]]
         too_many = count >= (_MOST_RECORDS if row.kind == Kind.RECORD else _MOST)
@@ -87,6 +86,11 @@ class Events:
         self._keys.append(key)
         self._events.append(Event(row.name, row.kind, who, 0, line, time, clean(text), kept, row.codes))
         return number
+
+    def repeat(self, number: int, line: int) -> None:
+        """Count a line that repeats an event."""
+        self._repeated[number] += 1
+        self._last[number] = line
 
     def __len__(self) -> int:
         return len(self._events)

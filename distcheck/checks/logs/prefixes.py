@@ -213,6 +213,11 @@ class Prefixes:
         """Whether the times of the lines are of no known year."""
         return self._clock.guessed
 
+    @property
+    def styles(self) -> tuple[tuple[bool, int], ...]:
+        """What is known of the labels so far: another value may take lines apart in another way."""
+        return tuple((style.enabled, len(style.shapes)) for style in self._styles)
+
     def learn(self, lines: Sequence[str]) -> None:
         """Inspect more lines of the file. Styles that were found stay."""
         for line in lines:

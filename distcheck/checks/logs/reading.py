@@ -110,6 +110,12 @@ _MOST_PASSED_OVER = 5000
 _QUIET_TRACEBACKS_BYTES = 8 << 20
 #: Rows of launchers' reports that are kept.
 _MOST_WORKERS = 20_000
+#: Lines that are known to repeat failures, at most.
+_MOST_KNOWN_LINES = 50_000
+#: Bytes for each known line, below which all lines are compared with them before the text is searched.
+_SELDOM = 4096
+#: Rows whose lines are more than an event: they lead the reading, or what is around them is read as well.
+_LEADING = frozenset((TRACEBACK, FRAME, *REPORTS, RESTART, *_WAITS))
 #: Bytes after which a line without an end is cut.
 _LONGEST_CARRIED = 1 << 20
 #: Bytes that are collected before they are read.
@@ -125,6 +131,8 @@ _TAIL_LINES = 200
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,500}(?:\x07|\x1b\\)|[@-Z\\^_=>78])")
 #: Words next to which a credential may stand that has no form of its own.
 _CREDENTIALS = re.compile(r"(?i)token|secret|passw|credential|api.?key|access.?key|private.?key|bearer")
+#: One of these is in each text of ASCII that the pattern fits; they are found in a twentieth of its time.
+_WORDS_OF_CREDENTIALS = ("token", "secret", "passw", "credential", "key", "bearer")
 
 
 def signatures() -> tuple[Signature, ...]:
@@ -140,6 +148,9 @@ def matcher_of(rows: tuple[Signature, ...]) -> Matcher:
 
 def shown(text: str) -> str:
     """The text without what looks like a credential."""
+    lower = text.lower()
+    if text.isascii() and not any(word in lower for word in _WORDS_OF_CREDENTIALS):
+        return mask_forms(text)
     return mask(text) if _CREDENTIALS.search(text) else mask_forms(text)
 
 
@@ -186,6 +197,11 @@ class SourceReader:
         self._noise: dict[int, int] = {}
         #: rows that are not searched, and the byte up to which
         self._muted: dict[int, float] = {}
+        #: lines that show a failure and nothing else, with their writers and the numbers of their events
+        self._known_lines: dict[bytes, tuple[LineAuthor, tuple[int, ...]]] = {}
+        #: how many of the last text were known
+        self._repeats = 0
+        self._styles = self._prefixes.styles
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes, cut anywhere."""
@@ -237,6 +253,9 @@ class SourceReader:
         """Inspect text that ends at the end of a line, or where a line is cut."""
         data = _plain(data)
         self._learn(data)
+        if self._styles != self._prefixes.styles:
+            self._styles = self._prefixes.styles
+            self._known_lines.clear()
         first_line = self._lines + 1
         # behind a carriage return a line begins, but no other line of the file
         self._walk(data, data.replace(b"\r", b"\n") if b"\r" in data else data)
@@ -260,7 +279,8 @@ class SourceReader:
     def _walk(self, data: bytes, text: bytes) -> None:
         """Go from one line that matters to the next; both texts differ in carriage returns alone."""
         place, counted, line = 0, 0, self._lines + 1
-        spans = self._spans(text, 0)
+        searched, repeats = self._without_known(data, text)
+        spans = self._spans(searched, 0)
         span = next(spans, None)
         while place < len(text):
             dense = self._is_dense()
@@ -269,7 +289,7 @@ class SourceReader:
             elif span is not None:
                 start = text.rfind(b"\n", 0, span[0]) + 1 if span[1] - span[0] >= LONGEST_LINE else span[0]
             else:
-                return
+                break
             end = text.find(b"\n", start)
             end = len(text) if end < 0 else end
             pieces = []
@@ -278,10 +298,30 @@ class SourceReader:
                 span = next(spans, None)
             line += data.count(b"\n", counted, start)
             counted = start
-            if self._line(data, text, start, end, line, pieces):
-                spans = self._spans(text, end + 1)
+            while repeats and repeats[-1][0] < line:
+                self._is_known(repeats.pop())
+            again = self._line(data, text, start, end, line, pieces)
+            if repeats and (self._is_dense() or repeats[-1][1] not in self._known_lines):
+                # each line counts from here, or none is known after a restart
+                searched, repeats, again = text, [], True
+            if again:
+                spans = self._spans(searched, end + 1)
                 span = next(spans, None)
             place = end + 1
+        while repeats:
+            self._is_known(repeats.pop())
+
+    def _without_known(self, data: bytes, text: bytes) -> tuple[bytes, list[tuple[int, bytes]]]:
+        """The text with blanks for its known lines, and these, the last first; the text itself where they are few."""
+        often, self._repeats = self._repeats * _SELDOM > len(text), 0
+        if not often or data is not text or self._is_dense():
+            return text, []
+        lines, known = text.split(b"\n"), self._known_lines
+        numbers = [number for number, raw in enumerate(lines) if raw in known]
+        repeats = [(self._lines + 1 + number, lines[number]) for number in reversed(numbers)]
+        for number in numbers:
+            lines[number] = b" " * len(lines[number])
+        return b"\n".join(lines), repeats
 
     def _spans(self, text: bytes, start: int) -> Iterator[tuple[int, int]]:
         if start >= len(text):
@@ -308,6 +348,9 @@ class SourceReader:
             return False
         first = min(pieces[0][0] if pieces and end - start > LONGEST_LINE else start, end)
         raw = text[first : min(end, first + LONGEST_LINE)]
+        behind = data[start - 1 : start] == b"\r"
+        if not dense and not behind and self._is_known((line, raw)):
+            return False
         head = self._head(data, start, raw)
         muted = False
         names: set[str] = set()
@@ -316,6 +359,8 @@ class SourceReader:
             found = self._fitting(text[slice(*piece)], head)
             names.update(self._matcher.rows[number].name for number, _ in found)
             muted = self._note_fits(found, head, line) or muted
+        if not dense and not behind and len(pieces) == 1 and names.isdisjoint(_LEADING):
+            self._note_known(raw, head.who, line, ERROR_LINE in names)
         if pieces:
             self._voices.note(head.who, line, raw)
         if not names.isdisjoint(_WAITS) and self._bars_read < _MOST_BARS_READ:
@@ -342,9 +387,33 @@ class SourceReader:
             self._note_workers(self._report.feed(line, head))
         return muted
 
+    def _is_known(self, repeat: tuple[int, bytes]) -> bool:
+        """Count a line, given with its number, that repeats a failure; return whether it is one."""
+        line, raw = repeat
+        known = self._known_lines.get(raw)
+        if known is None:
+            return False
+        who, numbers = known
+        for number in numbers:
+            self._events.repeat(number, line)
+        self._voices.note(who, line, raw)
+        self._repeats += 1
+        return True
+
+    def _note_known(self, raw: bytes, who: LineAuthor, line: int, looks_bad: bool) -> None:
+        """Keep a line whose events are kept, to count it where it comes again. A notice is soon searched no more."""
+        numbers = self._recent.get(line, ())
+        kept = [event for number in numbers if (event := self._events[number]) is not None]
+        if (
+            any(event.kind < Kind.NOTICE for event in kept)
+            and len(self._known_lines) < _MOST_KNOWN_LINES
+            and (not looks_bad or self._error_lines >= _MOST_ERROR_LINES)
+        ):
+            self._known_lines[raw] = (who, tuple(numbers))
+
     def _head(self, data: bytes, start: int, raw: bytes) -> LineHead:
         head = self._prefixes.parse(raw.decode("utf-8", "replace"))
-        if head.who == UNKNOWN_WRITER and start and data[start - 1 : start] == b"\r":
+        if head.who == UNKNOWN_WRITER and data[start - 1 : start] == b"\r":
             # the launcher's label stands before the first part alone
             begin = data.rfind(b"\n", max(0, start - _LONGEST_CARRIED), start) + 1
             first = re.split(rb"\r", data[begin : begin + LONGEST_TEXT], maxsplit=1)[0]
@@ -376,6 +445,7 @@ class SourceReader:
         if RESTART in named:
             self._events.begin_attempt()
             self._raised.clear()
+            self._known_lines.clear()
         noisy = False
         for number, values in named.values():
             noisy = not self._add(number, values, head, line) or noisy
@@ -486,10 +556,10 @@ class SourceReader:
                 text = event.text.strip()
                 if (line < finished.line or not traceback.exception) and (text in code or text.startswith('File "')):
                     # the text of the program, and nothing that it printed
-                    self._events.remove(number)
+                    self._remove(number)
                 elif line == finished.line or text in message:
                     if event.signature == ERROR_LINE:
-                        self._events.remove(number)
+                        self._remove(number)
                     else:
                         self._events.attach(number, traceback, _raiser(finished))
                         known = known or event.kind <= Kind.TABLE
@@ -497,6 +567,10 @@ class SourceReader:
             self._note_exception(finished)
         elif not known:
             self._note_unseen(finished)
+
+    def _remove(self, number: int) -> None:
+        self._events.remove(number)
+        self._known_lines.clear()
 
     def _note_exception(self, finished: Finished) -> None:
         traceback = finished.traceback
@@ -555,6 +629,7 @@ class SourceReader:
         other._recent = {line: numbers[:] for line, numbers in self._recent.items()}
         other._noise, other._muted = dict(self._noise), dict(self._muted)
         other._raised = self._raised.copy()
+        other._known_lines = self._known_lines.copy()
         return other
 
     def _finish(self) -> None:

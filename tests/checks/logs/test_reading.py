@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import threading
 from pathlib import Path
@@ -346,6 +347,76 @@ def test_a_failure_that_all_ranks_repeat_is_not_passed_over(monkeypatch: pytest.
     monkeypatch.setattr(reading, "_NOISY", 100)
     lines = ["RuntimeError: CUDA error: invalid device ordinal"] * 500
     assert [event.repeated for event in read_text("\n".join(lines)).events] == [499]
+
+
+def _of_many_processes(seed: int) -> str:
+    """Failures that thousands of lines repeat, between all that may stand between them."""
+    chance = random.Random(seed)
+    warnings = [
+        f"node{number // 8:03}:{4000 + number}:{4000 + number} [{number % 8}] NCCL WARN Call to ibv_modify_qp failed "
+        f"with error Connection timed out errno {110 + number % 3}"
+        for number in range(40)
+    ]
+    others = [
+        prefixed(TRACEBACK, "[rank3]: "),
+        TRACEBACK,
+        TABLE,
+        "[rank2]: RuntimeError: CUDA error: invalid device ordinal\n",
+        'Traceback (most recent call last):\n  File "/workspace/a.py", line 1, in <module>\n    a()\n'
+        f"{warnings[3]}\nRuntimeError: CUDA error: invalid device ordinal\n",
+        f"  5%|#    | 5/90\r{warnings[1]}\n",
+        "INFO:torch.distributed.elastic.agent.server.api:[default] Worker group FAILED. 2/3 attempts left; will restart "
+        "worker group\n",
+        NOISE[:2000],
+    ]
+    return "".join(
+        chance.choice(others) if chance.random() < 0.005 else chance.choice(warnings) + "\n" for _ in range(5000)
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("engine", ["re2", "re"])
+def test_lines_that_are_known_are_counted_as_the_others(
+    seed: int, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if engine == "re2":
+        pytest.importorskip("re2")
+    text = _of_many_processes(seed)
+    matcher = Matcher(reading.signatures(), engine=engine)
+    monkeypatch.setattr(reading, "_ENOUGH", 20_000)
+    # known lines do not count as noise
+    monkeypatch.setattr(reading, "_NOISY_NOTICES", 1 << 30)
+
+    def read_in_pieces() -> LogReading:
+        reader = SourceReader(LogSource("x"), matcher)
+        for start in range(0, len(text), 10_000):
+            reader.feed(text[start : start + 10_000].encode())
+        return reader.reading()
+
+    fast = read_in_pieces()
+    monkeypatch.setattr(reading, "_MOST_KNOWN_LINES", 0)
+    assert read_in_pieces() == fast
+
+
+def test_a_failure_that_thousands_of_lines_repeat_is_taken_apart_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_ENOUGH", 20_000)
+    taken: list[bytes] = []
+    head = SourceReader._head
+
+    def counted(self: SourceReader, data: bytes, start: int, raw: bytes) -> LineHead:
+        taken.append(raw)
+        return head(self, data, start, raw)
+
+    monkeypatch.setattr(SourceReader, "_head", counted)
+    line = "node001:%d:%d [1] NCCL WARN Call to ibv_modify_qp failed with error Connection timed out errno 110\n"
+    text = "".join(line % (pid, pid) for _ in range(200) for pid in range(4000, 4050))
+    reader = SourceReader(LogSource("x"), MATCHER)
+    for start in range(0, len(text), 10_000):
+        reader.feed(text[start : start + 10_000].encode())
+    events = [event for event in reader.reading().events if event.signature == "ib-modify-qp"]
+    assert len(events) == 50 and {event.repeated for event in events} == {199}
+    assert {event.until for event in events} == set(range(9951, 10_001))
+    assert len(taken) < 200
 
 
 def test_events_stay_within_their_budget() -> None:
