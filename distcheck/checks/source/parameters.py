@@ -146,7 +146,9 @@ def layers_are_there_when_wrapped(program: Program) -> Iterator[Finding]:
 
 def _is_layer(program: Program, row: EventRow) -> bool:
     """Return whether an attribute gets a new layer of torch that has parameters."""
-    term = row.terms[row.payload[2]] if row.payload[2] >= 0 else ("-",)
+    if row.payload[2] < 0:
+        return False
+    term = row.terms[row.payload[2]]
     return term[0] == "c" and SourceCall(program, row.file, term[5]).is_to(*_LAYERS)
 
 

@@ -60,7 +60,7 @@ def uneven_inputs(program: Program) -> Iterator[Finding]:
 
 
 def _length_by_rank(program: Program, file: int, term: int) -> Atom | RankCondition | None:
-    """Return what makes the number of steps of a loop depend on the rank: ``range(100 + rank)``, a loader's size of a batch."""
+    """Return what makes the number of steps of a loop depend on the rank: ``range(100 + rank)``, a batch size."""
     parts = program.terms[file][term]
     if parts[0] != "c":
         return None
