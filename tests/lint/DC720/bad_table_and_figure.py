@@ -10,6 +10,7 @@ def main(folder, losses):
     dist.init_process_group("gloo")
     table = pd.DataFrame({"loss": losses})
     table.to_csv(os.path.join(folder, "losses.csv"))  # expect: DC720
+    table.to_excel(os.path.join(folder, "losses.xlsx"), index=False)  # expect: DC720
     plt.plot(losses)
     plt.savefig("losses.png")  # expect: DC720
     dist.destroy_process_group()

@@ -8,11 +8,12 @@ import torch.distributed as dist
 
 def main(folder, losses):
     dist.init_process_group("gloo")
+    table = pd.DataFrame({"loss": losses})
     if dist.get_rank() == 0:
-        table = pd.DataFrame({"loss": losses})
         table.to_csv(os.path.join(folder, "losses.csv"))
         plt.plot(losses)
         plt.savefig("losses.png")
+    table.to_excel(os.path.join(folder, f"losses-{dist.get_rank()}.xlsx"), index=False)
     dist.destroy_process_group()
 
 
