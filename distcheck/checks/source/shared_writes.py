@@ -52,8 +52,8 @@ _WRITERS = {
 }
 #: Methods that write a file, of a table or a figure, whatever their object is.
 _WRITING_METHODS = {
-    "to_csv": "path_or_buf", "to_excel": "excel_writer", "to_feather": "path", "to_parquet": "path", "to_pickle": "path",
-    "savefig": "fname",
+    "to_csv": "path_or_buf", "to_excel": "excel_writer", "to_feather": "path", "to_parquet": "path",
+    "to_pickle": "path", "savefig": "fname",
 }  # fmt: skip
 #: Where the mode of a file stands that is opened, and what it is where none is given.
 _MODES: dict[str, tuple[int | None, str, str]] = {
