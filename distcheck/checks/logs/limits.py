@@ -84,6 +84,7 @@ def _died_of_a_bus_error(timeline: Timeline) -> Iterator[LogFinding]:
         return
     if failed_elsewhere(timeline, events, ("bus-error",)) is not None:
         return
+    rows = _first_ahead(timeline, rows)
     who = ranks_text(events) or _rank_of(rows)
     yield LogFinding(
         events,
@@ -113,6 +114,12 @@ def _in_kubernetes(timeline: Timeline) -> bool:
 
 def _in_slurm(timeline: Timeline) -> bool:
     return any("slurmstepd" in event.text or "srun:" in event.text for event in timeline.events)
+
+
+def _first_ahead(timeline: Timeline, rows: Sequence[WorkerFailure]) -> list[WorkerFailure]:
+    """The rows with the process ahead that the launcher saw fail first, if it is one of them or its code is cut off."""
+    first = [row for row in timeline.workers if rows and row.first and (row in rows or row.exitcode is None)]
+    return first[:1] + [row for row in rows if row not in first[:1]]
 
 
 def _rank_of(rows: Sequence[WorkerFailure]) -> str:
@@ -246,7 +253,7 @@ def memory_was_enough(timeline: Timeline) -> Iterator[LogFinding]:
 
 def _out_of_memory(timeline: Timeline, events: list[Event]) -> LogFinding:
     first = events[0]
-    rows = [row for row in timeline.workers if row.exitcode in _KILLED]
+    rows = _first_ahead(timeline, [row for row in timeline.workers if row.exitcode in _KILLED])
     pids = {event.values.get("pid") for event in events}
     row = next((row for row in rows if row.pid is not None and str(row.pid) in pids), rows[0] if rows else None)
     who = ranks_text(events) or (f"rank {row.rank}" if row is not None and row.rank is not None else "a process")

@@ -334,7 +334,7 @@ class Prefixes:
             match = style.pattern.match(text)
             if match and (end := self._take(style, match, text, found)):
                 return end
-        for style in (self._label, self._named):
+        for style in (self._label, self._named, self._replica):
             if not style.enabled and ":" in text[:130]:
                 match = style.pattern.match(text)
                 if match and self._plainly(style, match, text):

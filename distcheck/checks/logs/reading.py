@@ -110,6 +110,8 @@ _MOST_PASSED_OVER = 5000
 _QUIET_TRACEBACKS_BYTES = 8 << 20
 #: Rows of launchers' reports that are kept.
 _MOST_WORKERS = 20_000
+#: The row of a line that lists a process with its rank.
+_LISTED = "process-of-rank"
 #: Lines that are known to repeat failures, at most.
 _MOST_KNOWN_LINES = 50_000
 #: Bytes for each known line, below which all lines are compared with them before the text is searched.
@@ -463,7 +465,8 @@ class SourceReader:
         """Keep an event where there is room; false where its row is to be left alone for a while."""
         text = _cut(head.text, values)
         row, known = self._matcher.rows[number], len(self._events)
-        event = self._events.add(row, head.who, line, head.time, text, values, clean=shown)
+        who = _listed(head.who, values) if row.name == _LISTED else head.who
+        event = self._events.add(row, who, line, head.time, text, values, clean=shown)
         if event is not None:
             self._recent.setdefault(line, []).append(event)
             if len(self._recent) > _MOST_IN_VAIN:
@@ -661,6 +664,14 @@ class SourceReader:
             head = self._prefixes.parse(text)
             if head.text.strip():
                 yield number, head.who, shown(head.text[:LONGEST_TEXT])
+
+
+def _listed(who: LineAuthor, values: dict[str, str]) -> LineAuthor:
+    """The process that a line lists with its rank: the writer, where it names no other one."""
+    rank, local_rank, pid = (int(values[name]) if name in values else None for name in ("rank", "local_rank", "pid"))
+    if pid is None:
+        return who._replace(rank=rank)
+    return LineAuthor(rank, local_rank, values.get("ip"), pid)
 
 
 def _raiser(finished: Finished) -> LineAuthor:

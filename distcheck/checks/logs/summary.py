@@ -130,7 +130,11 @@ def _failed_process(timeline: Timeline, lead: Finding | None, first: Event) -> d
         if len(rows) == 1 and rows[0].rank is not None:
             who = LineAuthor(rows[0].rank, rows[0].local_rank, rows[0].host)
     if who.rank is None and first.who.rank is None:
-        failed = first_failed(timeline) or {worker.rank for worker in timeline.workers if worker.rank is not None}
+        failed = (
+            first_failed(timeline)
+            or {worker.rank for worker in timeline.workers if worker.rank is not None}
+            or {rank for event in timeline.of("worker-lost") if (rank := event.number("peer")) is not None}
+        )
         if len(failed) == 1:
             who = who._replace(rank=failed.pop())
     named = {"rank": who.rank, "host": who.host, "local_rank": who.local_rank, "task": who.task}

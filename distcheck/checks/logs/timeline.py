@@ -53,7 +53,7 @@ def join(readings: Sequence[LogReading]) -> Timeline:
     stated = max((size for size in (world_size_of(events), *(dump.world_size for dump in dumps)) if size), default=None)
     identities = Identities(sources, events, rank_streams, workers, stated)
     events = [
-        event._replace(
+        _with_lost_rank(event, identities)._replace(
             who=identities.of(event.who, event.source), attempt=attempts.of(event.source, event.line, event.time)
         )
         for event in events
@@ -114,6 +114,15 @@ def _of_its_rank(event: Event) -> Event:
     if event.signature != "npu-call-failed" or event.who.rank is not None:
         return event
     return event._replace(who=event.who._replace(rank=int(event.values["rank"])))
+
+
+def _with_lost_rank(event: Event, identities: Identities) -> Event:
+    """The rank of a worker that Ray reports as dead by its process id."""
+    pid = event.number("pid") if event.signature == "worker-lost" else None
+    if pid is None:
+        return event
+    rank = identities.of(LineAuthor(host=event.values.get("ip"), pid=pid), event.source).rank
+    return event if rank is None else event._replace(values={**event.values, "peer": str(rank)})
 
 
 def _of_its_row(

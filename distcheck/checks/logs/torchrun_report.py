@@ -62,6 +62,8 @@ _MPIRUN = re.compile(
 _FIRST_OF_MPI = re.compile(
     r"Process name: (?:\[(?:\[\d{1,10},\d{1,10}\]|[\w.@-]{1,100}),(?P<rank>\d{1,10})\]|(?P<task>\d{1,10}))$"
 )
+#: Open MPI's report of a process that ended without MPI_Finalize; its process id may be 0.
+_IMPROPER = re.compile(r"exited due to process rank (?P<rank>\d{1,10}) with PID \d{1,10} on")
 #: Intel MPI's and MPICH's, and jsrun's.
 _HYDRA = re.compile(r"RANK (?P<rank>\d{1,10}) PID (?P<pid>\d{1,10}) RUNNING AT (?P<host>[\w.-]{1,64})")
 _JSRUN = re.compile(r"\(first noticed rank (?P<rank>\d{1,10})\) terminated with signal (?P<number>\d{1,10})")
@@ -77,15 +79,15 @@ _PALS = re.compile(
 )
 _COMPOSER = re.compile(r"\bRank (?P<rank>\d{1,10}) crashed with exit code (?P<code>-?[1-9]\d{0,9})")
 _LINES = (
-    _ENDED, _OLD, _SPAWNED, _DEEPSPEED, _CALLED, _SRUN, _MPIRUN, _FIRST_OF_MPI, _HYDRA, _JSRUN, _HOROVOD, _LIGHTNING,
-    _PALS, _COMPOSER,
+    _ENDED, _OLD, _SPAWNED, _DEEPSPEED, _CALLED, _SRUN, _MPIRUN, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN, _HOROVOD,
+    _LIGHTNING, _PALS, _COMPOSER,
 )  # fmt: skip
 #: Lines with the command of the last process that the launcher started, whichever failed: its variable ``cmd`` (torch
 #: 1.8 ``distributed/launch.py``, DeepSpeed 0.15 ``launcher/launch.py``). Local rank 0 is the last only if it is alone.
 _NAME_THE_LAST = (_DEEPSPEED, _CALLED)
 #: Lines that name the process which failed first. An agent's line is of the first of its host, and with several hosts
 #: another may have been before.
-_NAME_THE_FIRST = (_SPAWNED, _FIRST_OF_MPI, _HYDRA, _JSRUN)
+_NAME_THE_FIRST = (_SPAWNED, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN)
 #: srun's words for signals; it writes the code where there is none.
 _HOW = {
     "Killed": -9,

@@ -368,7 +368,13 @@ _LOST = (
         (r"(?:worker died or was killed while executing a task|The actor died unexpectedly before finishing this task"
          r"|The actor is dead because its worker process has died)",
          "(raylet) A worker died or was killed while executing a task by an unexpected system error.",
-         "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.")),
+         "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task."),
+        (r"Worker IP address: (?P<ip>[\w.:]{1,45}) Worker port: \d{1,5} Worker PID: (?P<pid>\d{1,10}) Worker exit "
+         r"type: SYSTEM_ERROR",
+         "(raylet) A worker died or was killed while executing a task by an unexpected system error. Worker IP "
+         "address: 10.0.0.5 Worker port: 10046 Worker PID: 4711 Worker exit type: SYSTEM_ERROR"),
+        (r"(?:Trainer|Controller) pid=\d{1,10}(?:, ip=[\w.:]{1,45})?\) Worker (?P<peer>\d{1,6}) has failed\.",
+         "(TorchTrainer pid=4700) Worker 3 has failed.")),
     *spellings("rendezvous-left", Kind.LOST, ("DC518",),
         (r"has failed to (?:shutdown|close|send a keep-alive heartbeat to) the rendezvous",
          "The node 'node02_3001_0' has failed to shutdown the rendezvous '88123' due to an error of type "

@@ -21,6 +21,17 @@ ROWS: tuple[Signature, ...] = (
     *spellings("world-size", Kind.RECORD, (),
         (r"All distributed processes registered\. Starting with (?P<world_size>\d+) processes",
          "All distributed processes registered. Starting with 4 processes")),
+    # of the process that is listed, not of the writer of the list
+    *spellings("process-of-rank", Kind.RECORD, (),
+        (r"ip=(?P<ip>[\w.:]{1,45}), pid=(?P<pid>\d{1,10})\) (?:world_)?rank=(?P<rank>\d{1,6}), "
+         r"local_rank=(?P<local_rank>\d{1,6}), node_rank=",
+         "(TorchTrainer pid=4700) - (ip=10.0.0.5, pid=4711) world_rank=1, local_rank=1, node_rank=0",
+         "(TrainController pid=4700) - (node_id=2a90c1, ip=10.0.0.5, pid=4711) world_rank=1, local_rank=1, node_rank=0",
+         "(TorchTrainer pid=4700) - (ip=10.0.0.5, pid=4711) rank=1, local_rank=1, node_rank=0"),
+        (r"Setting up process group for: \S{1,80} \[rank=(?P<rank>\d{1,6})(?:, world_size=(?P<world_size>\d{1,6}))?\]",
+         "(RayTrainWorker pid=4711) Setting up process group for: env:// [rank=1, world_size=4]",
+         "(pid=4711) INFO distributed_torch_runner.py:58 -- Setting up process group for: tcp://10.0.0.5:47078 "
+         "[rank=3]")),
     *spellings("worker-group", Kind.RECORD, ("DC118",),
         (r"restart_count=(?P<restart>\d+)", "  restart_count=0")),
     *spellings("worker-group", Kind.RECORD, (),

@@ -239,6 +239,10 @@ def test_what_many_lines_begin_with_is_no_label(sample: list[str]) -> None:
         ("node01: Traceback (most recent call last):", LineAuthor(host="node01")),
         ("10.0.0.4: 10.0.0.4: [rank3]: boom", LineAuthor(host="10.0.0.4", rank=3)),
         ("worker-0: worker-0:4711:4890 [0] NCCL INFO x", LineAuthor(host="worker-0", pid=4711)),
+        ("i.train/0 [default2]:[rank2]: RuntimeError: boom", LineAuthor(rank=2, local_rank=2, host="i.train/0")),
+        # a fraction, and a path
+        ("step/0 [rank2]: boom", LineAuthor()),
+        ("train/0 is done", LineAuthor()),
     ],
 )
 def test_some_lines_speak_for_themselves(line: str, who: LineAuthor) -> None:

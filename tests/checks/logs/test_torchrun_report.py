@@ -134,6 +134,8 @@ def test_a_report_that_never_ends_is_given_up() -> None:
         ("Process name: [[29973,1],3]", 3, None, None),
         ("Process name: [prterun-node01-4711@1,3]", 3, None, None),
         ("Process name: 3", 3, None, None),
+        ("mpirun has exited due to process rank 1 with PID 0 on", 1, None, None),
+        ("prterun has exited due to process rank 2 with PID 4711 on node node02 exiting", 2, None, None),
         ("=   RANK 5 PID 4711 RUNNING AT node02", 5, None, None),
         ("One or more process (first noticed rank 5) terminated with signal 11 (core dumped)", 5, None, -11),
         ("Process 1 exit with status code 137.", 1, None, 137),
