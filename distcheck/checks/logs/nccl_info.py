@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from distcheck.core.model import Unavailable, grouped
+from distcheck.core.patterns import lazy
 
 from .model import Event, LineAuthor, Timeline
 
@@ -21,32 +22,28 @@ _MOST_KEPT = 16
 
 #: ``host:pid:tid [device] NCCL INFO text``; from 2.25 on a timestamp may stand before it, and a WARN line names its
 #: location in the source (``src/debug.cc``: ncclDebugLog).
-_LINE = re.compile(r"NCCL (?P<level>INFO|WARN) (?P<text>.*)")
+_LINE = lazy(r"NCCL (?P<level>INFO|WARN) (?P<text>.*)")
 #: RCCL writes ``RCCL version 2.20.5+hip6.2``, later ``RCCL version : 2.22.3-HEAD:…``.
-_VERSION = re.compile(r"[NR]CCL version ?:? ?(?P<version>\d+\.\d+(?:\.\d+)?)")
+_VERSION = lazy(r"[NR]CCL version ?:? ?(?P<version>\d+\.\d+(?:\.\d+)?)")
 #: 2.4 and 2.5 wrote ``Using internal Network Socket``; from 2.21 on, ``Using internal network plugin.`` names none.
-_NETWORK = re.compile(r"Using (?:internal )?[nN]etwork (?!plugin)(?P<name>.+)")
-_PLUGIN = re.compile(r"(?:Loaded net plugin|P2P plugin:?) (?:v\d+ )?(?P<name>[^(]+?)(?: \(v\d+\))?$")
-_DEVICES = re.compile(r"NET/(?P<net>[\w ]+?) ?: Using (?P<list>\[\d+\].*)")
+_NETWORK = lazy(r"Using (?:internal )?[nN]etwork (?!plugin)(?P<name>.+)")
+_PLUGIN = lazy(r"(?:Loaded net plugin|P2P plugin:?) (?:v\d+ )?(?P<name>[^(]+?)(?: \(v\d+\))?$")
+_DEVICES = lazy(r"NET/(?P<net>[\w ]+?) ?: Using (?P<list>\[\d+\].*)")
 #: ``[0]mlx5_0:1/IB``; ports that act as one are ``[1]={[2] mlx5_2:1/RoCE, [3] mlx5_3:1/RoCE}`` (2.20 to 2.22).
-_DEVICE = re.compile(r"\[\d+\] ?(?P<name>[^\s:;={]+)(?::(?P<port>\d+))?(?:/(?P<layer>IB|RoCE|Unknown))?")
-_ADDRESS = re.compile(r"\[\d+\](?P<name>[\w.@-]+):(?P<address>[0-9A-Fa-f.:]+)(?:%\w+)?<")
+_DEVICE = lazy(r"\[\d+\] ?(?P<name>[^\s:;={]+)(?::(?P<port>\d+))?(?:/(?P<layer>IB|RoCE|Unknown))?")
+_ADDRESS = lazy(r"\[\d+\](?P<name>[\w.@-]+):(?P<address>[0-9A-Fa-f.:]+)(?:%\w+)?<")
 #: NCCL up to 2.3 lists all interfaces, a line for each, and the bootstrap takes the first.
-_BOOTSTRAP = re.compile(
-    r"(?:Bootstrap ?: Using (?:\[\d+\])?|NET : Using interface )(?P<name>[^\s:]+):(?P<address>[^\s<]*)"
-)
+_BOOTSTRAP = lazy(r"(?:Bootstrap ?: Using (?:\[\d+\])?|NET : Using interface )(?P<name>[^\s:]+):(?P<address>[^\s<]*)")
 #: 2.4 to 2.7 write ``Ring`` for a channel, and ``direct shared memory`` for SHM.
-_CHANNEL = re.compile(
+_CHANNEL = lazy(
     r"(?:Channel|Ring) \d+(?:/\d+)? ?: \d+(?:\[\w+\])? -> \d+(?:\[\w+\])?(?: \[(?:send|receive)\])? via "
     r"(?P<via>NET/[^/]+/\S+|direct shared memory|\S+)"
 )
-_GDR = re.compile(r"NET/[\w ]+ ?: GPU Direct RDMA (?P<state>Enabled|Disabled) for HCA")
-_COMMUNICATOR = re.compile(r"\bn[rR]anks (?P<ranks>\d+)(?: nNodes (?P<nodes>\d+)(?:.* MNNVL (?P<domain>\d))?)?")
-_ALGORITHM = re.compile(
-    r"(?:(?P<what>\w{1,40}): )?(?P<bytes>\d{1,20}) Bytes -> Algo (?P<name>\w+) proto (?P<protocol>\w+)"
-)
-_MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available")
-_SETTING = re.compile(r"(?P<name>NCCL_\w+) set (?:by environment )?to (?P<value>.+?)\.?$")
+_GDR = lazy(r"NET/[\w ]+ ?: GPU Direct RDMA (?P<state>Enabled|Disabled) for HCA")
+_COMMUNICATOR = lazy(r"\bn[rR]anks (?P<ranks>\d+)(?: nNodes (?P<nodes>\d+)(?:.* MNNVL (?P<domain>\d))?)?")
+_ALGORITHM = lazy(r"(?:(?P<what>\w{1,40}): )?(?P<bytes>\d{1,20}) Bytes -> Algo (?P<name>\w+) proto (?P<protocol>\w+)")
+_MULTICAST = lazy(r"NVLS multicast support is (?P<no>not )?available")
+_SETTING = lazy(r"(?P<name>NCCL_\w+) set (?:by environment )?to (?P<value>.+?)\.?$")
 #: Numbers of algorithms before NCCL 2.24 wrote their names (``nccl_common.h``: NCCL_ALGO_…, the same since 2.18).
 _ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from distcheck.core.patterns import lazy
+
 from .clock import MONTHS, LogClock, epoch, full, year_in
 from .labels import (
     HOST,
@@ -49,7 +51,7 @@ _MOST_LAYERS = 12
 _LONGEST_HEAD = 2000
 
 #: Colour and cursor (ECMA-48: CSI), titles of terminals (OSC), and single-letter sequences.
-ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\^_=>78])")
+ESCAPES = lazy(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\^_=>78])")
 
 _TIME = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _ZONE = r"(?:Z| ?[+-]\d\d:?\d\d| UTC)?"
@@ -57,7 +59,7 @@ _DATE = r"(?:19|20)\d\d[-/][01]\d[-/][0-3]\d"
 _MONTH = "(?:" + "|".join(MONTHS) + ")"
 _LEVEL = r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE|SUCCESS|EXCEPTION)"
 
-_BRACKET = re.compile(
+_BRACKET = lazy(
     r"\[(?:"
     # [rank3]: of torchrun and of torch's own hook, [rank: 3] of Lightning, [RANK 3], [rank3] of Megatron
     r"(?P<rank>(?:rank|RANK)[ :=]{0,2}(?P<r>\d{1,6})\](?::|(?= )))"
@@ -100,14 +102,14 @@ _BRACKET = re.compile(
     r"|(?P<pid>(?P<pp>\d{2,8})\] (?=\[rank\d))"
     r")"
 )
-_PAREN = re.compile(
+_PAREN = lazy(
     r"\((?:"
     r"(?P<raylet>(?:raylet|gcs_server|scheduler|autoscaler|dashboard)(?:[, ][^()]{0,80})?\) ?)"
     r"|(?P<rank>(?:[Rr]ank|RANK)[ :=]{0,2}(?P<r>\d{1,6})\):? ?)"
     r"|(?P<ray>(?=.{0,160}?\b(?:pid|ip)=)(?P<about>[A-Za-z_][^()]{0,120}(?:\([^()]{0,80}\)[^()]{0,120})?)\) ?)"
     r")"
 )
-_DIGIT = re.compile(
+_DIGIT = lazy(
     r"(?:"
     # 2025-11-22T07:43:25.123456789Z stdout F …; 2025-11-22 07:43:25,123 …; 2025-11-22T… node01 train[123]:
     r"(?P<full>(?P<d>" + _DATE + r")[T _](?P<t>" + _TIME + r")(?P<z>" + _ZONE + r")"
@@ -117,7 +119,7 @@ _DIGIT = re.compile(
     r"|(?P<short>(?P<sm>[01]\d)[-/](?P<sd>[0-3]\d) (?P<st>" + _TIME + r")(?=[ ,:-]) ?)"
     r")"
 )
-_LETTER = re.compile(
+_LETTER = lazy(
     r"(?:"
     # E1122 07:43:25.123000 4711 torch/distributed/…py:702] , I20251122 07:43:25.123456 4711 file.cc:22]
     r"(?P<glog>[VIWEFCD](?P<gd>\d{4}|\d{8}) (?P<gt>"
@@ -155,10 +157,10 @@ _LETTER = re.compile(
     r"|(?P<rank>(?:rank|Rank|RANK)[ =]?(?P<r>\d{1,6}): )"
     r")"
 )
-_ANGLE = re.compile(r"<\d{1,3}>(?:1 )?(?=[\[A-Z\d])")
-_ABOUT = re.compile(r"\b(rank|pid|ip)=([\w.:-]+)")
+_ANGLE = lazy(r"<\d{1,3}>(?:1 )?(?=[\[A-Z\d])")
+_ABOUT = lazy(r"\b(rank|pid|ip)=([\w.:-]+)")
 #: What Python's loggers write between the time and the message.
-_LOGGER = re.compile(
+_LOGGER = lazy(
     r"(?:"
     r"- [\w./:-]{1,120} - " + _LEVEL + r" ?- ?"
     r"|- " + _LEVEL + r" - (?:[\w./:-]{1,120} - )?"
@@ -175,11 +177,11 @@ _LOGGER = re.compile(
     r")"
 )
 #: A progress bar of tqdm that ended without a line break: the line goes on with something else.
-_BAR = re.compile(r"[^\[]{0,500}\d+/[\d.?]+\w? \[[^\]]{0,120}(?:it/s|s/it|B/s|/s)[^\]]{0,80}\] ?(?=[A-Za-z\[(])")
+_BAR = lazy(r"[^\[]{0,500}\d+/[\d.?]+\w? \[[^\]]{0,120}(?:it/s|s/it|B/s|/s)[^\]]{0,80}\] ?(?=[A-Za-z\[(])")
 
 #: What peels one layer: adds to what is known, returns where the rest begins.
 #: Words of another process that ended no line, before a traceback of torch's.
-_BEFORE_TRACEBACK = re.compile(r".{1,300}?(?=\[rank\d{1,6}\]: ?Traceback \(most recent call last\))")
+_BEFORE_TRACEBACK = lazy(r".{1,300}?(?=\[rank\d{1,6}\]: ?Traceback \(most recent call last\))")
 
 _Found = dict[str, "int | str | float | None"]
 

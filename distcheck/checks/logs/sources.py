@@ -15,6 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, NamedTuple
 
+from distcheck.core.patterns import lazy
+
 from .model import LineAuthor, LogSource
 
 #: Bytes that are read at once.
@@ -95,7 +97,7 @@ _DUMP = (
     r"(?:\.(?:json|pkl|pickle))?"
 )
 #: Names of logs: by their ending, the schedulers' ``job.o4711``, and what has no ending.
-_LOG_NAME = re.compile(
+_LOG_NAME = lazy(
     r"(?:.*\.(?:log|out|err|txt|stdout|stderr|output)|.*\.[oe]\d+|(?:.*[._-])?(?:stdout|stderr|syslog|messages|dmesg|nohup|output|log|logs)"
     r"|nccl[\w.-]*|error\.json|\d+|" + _DUMP + r")"
     r"(?:[.-](?:\d{1,3}|\d{8}|\d{4}-\d\d-\d\d)(?:[-T_]?\d{2,6})?)?(?:\.(?:gz|xz|bz2|zst))?",
@@ -194,9 +196,7 @@ def _record(path: str, status: os.stat_result, form: str) -> LogInput:
 
 #: A pickle of protocol 2 to 5 that begins with a dict or a frame, as a flight recorder writes it.
 _PICKLE = (b"\x80\x02}", b"\x80\x03}", b"\x80\x04\x95", b"\x80\x05\x95")
-_DUMP_KEYS = re.compile(
-    rb'\s*\{.{0,3000}?"(?:entries|pg_config|pg_status|nccl_version|comm_lib_version)"\s*:', re.DOTALL
-)
+_DUMP_KEYS = lazy(rb'\s*\{.{0,3000}?"(?:entries|pg_config|pg_status|nccl_version|comm_lib_version)"\s*:', re.DOTALL)
 #: Beginnings of files that are no text: https://www.iana.org/assignments/media-types and file(1).
 _MAGIC = (
     (b"\x7fELF", "a program, not a log"),
@@ -227,7 +227,7 @@ def _binary(beginning: bytes) -> str:
 
 # --- order ---
 
-_ROTATED = re.compile(
+_ROTATED = lazy(
     r"(?P<base>.+?)(?P<part>[.-](?:\d{1,3}|\d{8}|\d{4}-\d\d-\d\d)(?:[-T_]?\d{2,6})?)?(?P<packed>\.(?:gz|xz|bz2))?"
 )
 
@@ -268,28 +268,28 @@ def _part_of(path: str, paths: set[str]) -> tuple[str, tuple[int, object]]:
 
 # --- who ---
 
-_RANK = re.compile(
+_RANK = lazy(
     r"(?:^|[._\-/\[])(?P<kind>(?:global|local|node|group|world)?[_-]?rank)[_\-.=]?(?P<number>\d{1,6})(?=$|[._\-/\]])",
     re.IGNORECASE,
 )
-_ATTEMPT = re.compile(r"attempt_(\d+)$")
-_NCCL_FILE = re.compile(
+_ATTEMPT = lazy(r"attempt_(\d+)$")
+_NCCL_FILE = lazy(
     r"nccl[\w]*[._-](?:debug[._-]|log[._-])?(?P<host>[A-Za-z0-9][\w.-]*?)[._-](?P<pid>\d{2,8})(?:\.(?:log|txt|out))?",
     re.IGNORECASE,
 )
-_ADDRESS = re.compile(r"(?:^|[_-])((?:\d{1,3}\.){3}\d{1,3})(?=$|[._-])")
-_HOST = re.compile(
+_ADDRESS = lazy(r"(?:^|[_-])((?:\d{1,3}\.){3}\d{1,3})(?=$|[._-])")
+_HOST = lazy(
     r"(?:^|[._])((?:[a-z][a-z0-9_.-]{0,100}?)?(?:(?:node|host|dgx|hgx|compute|worker|master|launcher|server|replica)-?\d"
     r"|(?<![a-z])(?:nid|ip|pod|cn|gn)-?\d|gpu-?\d\d)[a-z0-9-]{0,100})$",
     re.IGNORECASE,
 )
-_RAY_WORKER = re.compile(r"worker-[0-9a-f]{20,}-[0-9a-f]{8}-(\d+)\.(?:out|err)")
-_ENDINGS = re.compile(
+_RAY_WORKER = lazy(r"worker-[0-9a-f]{20,}-[0-9a-f]{8}-(\d+)\.(?:out|err)")
+_ENDINGS = lazy(
     r"(?:\.(?:log|out|err|txt|stdout|stderr|output|gz|xz|bz2|json|pkl|pickle)(?:[.-](?:\d{1,3}|\d{8}))?)+$",
     re.IGNORECASE,
 )
 #: What stands before a number that counts something else than tasks.
-_COUNTS = re.compile(
+_COUNTS = lazy(
     r"(?:epoch|step|iter|run|exp|part|version|v|try|trial|attempt|chunk|fold|seed|stage|phase|day|eval|test|gpu)[_\-.]?$",
     re.IGNORECASE,
 )

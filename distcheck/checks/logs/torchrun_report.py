@@ -8,76 +8,75 @@ own.
 from __future__ import annotations
 
 import calendar
-import re
 import time
 from collections.abc import Hashable
 from signal import Signals
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from distcheck.core.patterns import lazy
 
 from .model import LONGEST_TEXT, LogSource, WorkerFailure
 
 if TYPE_CHECKING:
     from .prefixes import LineHead
 
-_INDEX = re.compile(r"\[\d{1,10}\]:$")
-_ROOT = re.compile(r"Root Cause(?P<new> \(first observed failure\))?:$")
-_OTHERS = re.compile(r"(?:Other )?Failures:$")
-_BAR = re.compile(r"(?P<sign>[=*-])(?P=sign){15,}$")
-_FIELD = re.compile(r"(?P<key>time|host|rank|exitcode|error_file|msg|message|traceback) *: *(?P<value>.*)$")
-_RANK = re.compile(r"(?P<rank>\d{1,10}) \(local_rank: (?P<local_rank>\d{1,10})\)")
-_EXIT = re.compile(r"(?P<code>-?\d{1,10}) \(pid: (?P<pid>\d{1,10})\)")
-_EXCEPTION = re.compile(
-    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Warning)\b.{0,400}"
-)
+_INDEX = lazy(r"\[\d{1,10}\]:$")
+_ROOT = lazy(r"Root Cause(?P<new> \(first observed failure\))?:$")
+_OTHERS = lazy(r"(?:Other )?Failures:$")
+_BAR = lazy(r"(?P<sign>[=*-])(?P=sign){15,}$")
+_FIELD = lazy(r"(?P<key>time|host|rank|exitcode|error_file|msg|message|traceback) *: *(?P<value>.*)$")
+_RANK = lazy(r"(?P<rank>\d{1,10}) \(local_rank: (?P<local_rank>\d{1,10})\)")
+_EXIT = lazy(r"(?P<code>-?\d{1,10}) \(pid: (?P<pid>\d{1,10})\)")
+_EXCEPTION = lazy(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Warning)\b.{0,400}")
 _TIME = "%Y-%m-%d_%H:%M:%S"
 #: Lines without any of the report after which it counts as ended.
 _PATIENCE = 400
 
 # One line for one worker, as other launchers (and torchrun's agent) write it.
-_ENDED = re.compile(
+_ENDED = lazy(
     r"failed \(exitcode: (?P<code>-?\d{1,10})\) local_rank: (?P<local_rank>\d{1,10}) \(pid: (?P<pid>\d{1,10})\)"
 )
-_OLD = re.compile(
+_OLD = lazy(
     r"Child process (?P<pid>\d{1,10}) \(local_rank (?P<local_rank>\d{1,10})\) FAILED \(exitcode (?P<code>-?\d{1,10})\)"
 )
-_SPAWNED = re.compile(
+_SPAWNED = lazy(
     r"[Pp]rocess (?P<local_rank>\d{1,10}) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>\d{1,10}))"
 )
-_DEEPSPEED = re.compile(
+_DEEPSPEED = lazy(
     r"(?:--local[-_]rank(?:=|', ')(?P<local_rank>\d{1,10})\b.*)?exits with return code = (?P<code>-?\d{1,10})"
 )
-_CALLED = re.compile(
+_CALLED = lazy(
     r"CalledProcessError: Command .*--local[-_]rank(?:=|', ')(?P<local_rank>\d{1,10})\b.*"
     r"(?:returned non-zero exit status (?P<code>\d{1,10})|died with <Signals\.(?P<signal>SIG\w+))"
 )
-_SRUN = re.compile(
+_SRUN = lazy(
     r"srun: error: (?P<host>[\w.-]+): task (?P<rank>\d{1,10}): (?:Exited with exit code "
     r"(?P<code>\d{1,10})|(?P<how>[A-Z][\w ]*\w))"
 )
-_MPIRUN = re.compile(
+_MPIRUN = lazy(
     r"process rank (?P<rank>\d{1,10}) with PID (?P<pid>\d{1,10}) on node (?P<host>[\w.-]+) exited on signal "
     r"(?P<number>\d{1,10})"
 )
 #: Open MPI's and Horovod's reports of the first process that failed; its exit code is another line.
-_FIRST_OF_MPI = re.compile(
+_FIRST_OF_MPI = lazy(
     r"Process name: (?:\[(?:\[\d{1,10},\d{1,10}\]|[\w.@-]{1,100}),(?P<rank>\d{1,10})\]|(?P<task>\d{1,10}))$"
 )
 #: Open MPI's report of a process that ended without MPI_Finalize; its process id may be 0.
-_IMPROPER = re.compile(r"exited due to process rank (?P<rank>\d{1,10}) with PID \d{1,10} on")
+_IMPROPER = lazy(r"exited due to process rank (?P<rank>\d{1,10}) with PID \d{1,10} on")
 #: Intel MPI's and MPICH's, and jsrun's.
-_HYDRA = re.compile(r"RANK (?P<rank>\d{1,10}) PID (?P<pid>\d{1,10}) RUNNING AT (?P<host>[\w.-]{1,64})")
-_JSRUN = re.compile(r"\(first noticed rank (?P<rank>\d{1,10})\) terminated with signal (?P<number>\d{1,10})")
+_HYDRA = lazy(r"RANK (?P<rank>\d{1,10}) PID (?P<pid>\d{1,10}) RUNNING AT (?P<host>[\w.-]{1,64})")
+_JSRUN = lazy(r"\(first noticed rank (?P<rank>\d{1,10})\) terminated with signal (?P<number>\d{1,10})")
 #: Horovod without MPI.
-_HOROVOD = re.compile(r"^Process (?P<rank>\d{1,10}) exit with status code (?P<code>-?[1-9]\d{0,9})")
-_LIGHTNING = re.compile(
+_HOROVOD = lazy(r"^Process (?P<rank>\d{1,10}) exit with status code (?P<code>-?[1-9]\d{0,9})")
+_LIGHTNING = lazy(
     r"(?:\[rank: (?P<rank>\d{1,10})\] )?Child process with PID (?P<pid>\d{1,10}) terminated with code "
     r"(?P<code>-?\d{1,10})"
 )
 #: mpiexec of Cray PALS.
-_PALS = re.compile(
+_PALS = lazy(
     r"\brank (?P<rank>\d{1,10}) (?:died from signal (?P<number>\d{1,10})|exited with code (?P<code>[1-9]\d{0,9}))"
 )
-_COMPOSER = re.compile(r"\bRank (?P<rank>\d{1,10}) crashed with exit code (?P<code>-?[1-9]\d{0,9})")
+_COMPOSER = lazy(r"\bRank (?P<rank>\d{1,10}) crashed with exit code (?P<code>-?[1-9]\d{0,9})")
 _LINES = (
     _ENDED, _OLD, _SPAWNED, _DEEPSPEED, _CALLED, _SRUN, _MPIRUN, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN, _HOROVOD,
     _LIGHTNING, _PALS, _COMPOSER,

@@ -12,6 +12,8 @@ from collections import deque
 from functools import lru_cache
 from typing import NamedTuple
 
+from distcheck.core.patterns import lazy
+
 from .model import LONGEST_TEXT, LineAuthor, Traceback, TracebackFrame
 from .prefixes import UNKNOWN_WRITER, LineHead
 
@@ -33,8 +35,8 @@ _LINGERING = 4
 
 
 #: A line of code that raises an exception, and the texts in it.
-_RAISES = re.compile(r"\braise (?P<name>[A-Z]\w{2,60})\((?P<arguments>.{0,400})")
-_LITERAL = re.compile(r"\"([^\"]*)\"|'([^']*)'")
+_RAISES = lazy(r"\braise (?P<name>[A-Z]\w{2,60})\((?P<arguments>.{0,400})")
+_LITERAL = lazy(r"\"([^\"]*)\"|'([^']*)'")
 
 
 def raised_by(code: str) -> str:
@@ -63,33 +65,33 @@ class Finished(NamedTuple):
 
 
 _HEADER = "Traceback (most recent call last)"
-_FRAME = re.compile(r'File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,300}))?')
+_FRAME = lazy(r'File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,300}))?')
 #: Frames as rich draws them, and the rest of its box.
-_DRAWN = re.compile(r"\s*[│|] (\S[^│|]{0,400}\.py):(\d{1,9})(?: in (\S{1,200})|\s*[│|]?$)")
+_DRAWN = lazy(r"\s*[│|] (\S[^│|]{0,400}\.py):(\d{1,9})(?: in (\S{1,200})|\s*[│|]?$)")
 #: What rich draws in its box besides frames: the code around them, and the values of variables.
-BOXED_TEXT = re.compile(r"│ (?:[ ❱] ?\s*\d{1,6} [│ ]|[│╭╰])")
+BOXED_TEXT = lazy(r"│ (?:[ ❱] ?\s*\d{1,6} [│ ]|[│╭╰])")
 _BOX = ("│", "╭", "╰", "❱")
 #: What is no part of a message: the rules of torchrun's report, a progress bar, the last words of C++ at exit.
-_NO_MESSAGE = re.compile(
+_NO_MESSAGE = lazy(
     r"[=*_~-]{20,}$|terminate called (?:after|without) |libc\+\+abi: |Fatal Python error: "
     r"|.{0,200}(?:\d%\||\d(?:it/s|s/it)\]|\[\d\d:\d\d<)"
 )
-_MARKS = re.compile(r"[\s^~]+$")
-_ELIDED = re.compile(r"\s*(?:\[Previous line repeated \d+ more times?\]|\.\.\.<\d+ lines>\.\.\.)")
-_TREE = re.compile(r"(?: {2})*(?:\| ?|\+ (?=Exception Group)|\+-\+-|\+-{3,})")
+_MARKS = lazy(r"[\s^~]+$")
+_ELIDED = lazy(r"\s*(?:\[Previous line repeated \d+ more times?\]|\.\.\.<\d+ lines>\.\.\.)")
+_TREE = lazy(r"(?: {2})*(?:\| ?|\+ (?=Exception Group)|\+-\+-|\+-{3,})")
 _NAME = r"[A-Za-z_]\w{0,100}(?:\.(?:[A-Za-z_]\w{0,100}|<locals>)){0,12}"
-_EXCEPTION = re.compile(r"(" + _NAME + r"(?:\([\w.]{1,200}\))?)(?::(?: (.*))?)?$", re.DOTALL)
-_SURE = re.compile(
+_EXCEPTION = lazy(r"(" + _NAME + r"(?:\([\w.]{1,200}\))?)(?::(?: (.*))?)?$", re.DOTALL)
+_SURE = lazy(
     r"(?:Error|Exception|Warning|Exit|Interrupt|Failure|Failed|Expired|Timeout|TimedOut|OutOfMemory|Fault|Group|Stop|Signal|"
     r"Signaled|Aborted|Abort|Refused|Closed|Killed|Cancelled|NotFound|Empty|Full|StopIteration|error|timeout|gaierror|herror|"
     r"Unavailable|Denied|Invalid|Interrupted|Died|Overflow)(?:\([\w.]+\))?$"
 )
-_SPAWNED = re.compile(r"-- Process (\d{1,10}) terminated with the following error:")
+_SPAWNED = lazy(r"-- Process (\d{1,10}) terminated with the following error:")
 #: torchrun's report indents the lines of a traceback after the first by two.
-_IN_REPORT = re.compile(r"\btraceback *: Traceback \(most recent call last\)")
+_IN_REPORT = lazy(r"\btraceback *: Traceback \(most recent call last\)")
 #: ``torch.distributed.checkpoint``: every rank prints the exception of the rank that failed.
-_OF_RANK = re.compile(r"\(most recent call last\): \(RANK (\d{1,10})\)")
-_RAY = re.compile(r"ray::.{0,200}\(pid=(\d{1,10})(?:, ip=([\w.:-]+))?")
+_OF_RANK = lazy(r"\(most recent call last\): \(RANK (\d{1,10})\)")
+_RAY = lazy(r"ray::.{0,200}\(pid=(\d{1,10})(?:, ip=([\w.:-]+))?")
 _CHAIN = (
     "The above exception was the direct cause of the following exception:",
     "During handling of the above exception, another exception occurred:",
@@ -97,7 +99,7 @@ _CHAIN = (
 #: Functions that a process, a thread or a program begins with.
 _BEGINNINGS = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "_main", "spawn_main"))
 #: Functions that are called by another name than their own.
-_UNNAMED = re.compile(
+_UNNAMED = lazy(
     r"(?:__\w+__|wrapper|wrapped|inner|decorator\w*|_call_impl|_wrapped_call_impl|decorate_context|<\w+>|forward|_\w*fn)$"
 )
 
