@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 import os
 import sys
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +23,9 @@ from distcheck.rules import Selection
 
 from . import options as shared
 from . import output
+
+if TYPE_CHECKING:
+    from distcheck.checks.source.program import EventRow
 
 _SECTIONS = {
     "The job that is simulated": ("nnodes", "nproc_per_node", "gpus_per_node", "launcher", "module"),
@@ -177,14 +181,28 @@ def parsed_command_of(given: dict[str, Any], world: World) -> Any:
     )  # fmt: skip
     try:
         return read(
-            given["words"], options, folder=shared.working_folder(), environ=world.environ, starts_ranks=starts_ranks
-        )
+            given["words"], options, folder=shared.working_folder(), environ=world.environ,
+            starts_ranks=partial(starts_ranks, flags=_flags(given["words"])),
+        )  # fmt: skip
     except CannotRehearse as error:
         raise click.UsageError(str(error)) from None
 
 
-def starts_ranks(path: str) -> bool:
-    """Whether a script, or a module of its folder that it imports, starts ranks, and no launcher does."""
+def _flags(words: Sequence[str]) -> frozenset[str]:
+    """Options without a value, as attributes of what ``parse_args`` returns."""
+    after = [*words[1:], "-"]
+    return frozenset(
+        word[2:].replace("-", "_")
+        for word, following in zip(words, after, strict=True)
+        if word.startswith("--") and "=" not in word and following.startswith("-")
+    )
+
+
+def starts_ranks(path: str, flags: Collection[str] = ()) -> bool:
+    """Whether a script, or a module of its folder that it imports, starts ranks, and no launcher does.
+
+    :param flags: options that the command line sets: ``args.multiprocessing_distributed`` is true
+    """
     from distcheck.checks.source.engine import SourceFile, analyse
     from distcheck.checks.source.environment_variables import reads, writes
     from distcheck.checks.source.process_start import conditional, launcher_is_tested
@@ -197,7 +215,16 @@ def starts_ranks(path: str) -> bool:
     # what it sets for the ranks that it starts is no launcher's
     needed = {read.name for read in reads(program)} - {write.name for write in writes(program)}
     by_a_launcher = bool(needed & {"RANK", "LOCAL_RANK", "SLURM_PROCID"})
-    return any(not (launcher_is_tested(program, call) or (by_a_launcher and conditional(call))) for call in calls)
+    return any(
+        not (launcher_is_tested(program, call) or (by_a_launcher and conditional(call) and not _is_set(call, flags)))
+        for call in calls
+    )
+
+
+def _is_set(call: EventRow, flags: Collection[str]) -> bool:
+    """Return whether a call is in a branch that one of the flags selects."""
+    tests = [call.program.terms[call.file][node[2]] for _, node in call.blocks if node[1] == "if" and node[3]]
+    return any(test[0] == "a" and test[2] in flags for test in tests)
 
 
 #: Modules of a script that are read, to see what it starts.

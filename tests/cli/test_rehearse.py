@@ -204,6 +204,36 @@ def test_a_package_of_the_script_may_import_what_starts_them_from_itself(
     assert not starts_ranks("other.py")
 
 
+BY_AN_OPTION = """
+import argparse, os
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--multiprocessing-distributed", action="store_true")
+args = parser.parse_args()
+
+def worker(gpu):
+    dist.init_process_group("nccl", rank=int(os.environ["RANK"]), world_size=2)
+
+if __name__ == "__main__":
+    if args.multiprocessing_distributed:
+        mp.spawn(worker, nprocs=2)
+    else:
+        worker(0)
+"""
+
+
+def test_an_option_of_the_line_selects_the_branch_that_starts_ranks(tmp_path: Path) -> None:
+    path = str(written(tmp_path, BY_AN_OPTION) / "train.py")
+    assert not starts_ranks(path)
+    assert not starts_ranks(path, rehearse._flags(["train.py", "--epochs", "1", "--rank=0"]))
+    assert starts_ranks(path, rehearse._flags(["train.py", "--multiprocessing-distributed", "--epochs", "1"]))
+    assert starts_ranks(path, rehearse._flags(["train.py", "--multiprocessing-distributed"]))
+    other = str(written(tmp_path, BY_AN_OPTION.replace("if args", "if not args")) / "train.py")
+    assert not starts_ranks(other, {"multiprocessing_distributed"})
+
+
 @pytest.mark.parametrize(
     "text",
     [
