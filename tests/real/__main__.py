@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.real import recipe, run
 
-PARTS = ("rehearse", "plain", "watch")
+PARTS = ("rehearse", "plain", "watch", "same")
 
 
 def main(arguments: list[str] | None = None) -> int:

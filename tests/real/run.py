@@ -1,4 +1,4 @@
-"""Runs a recipe on a copy of a checkout: as a rehearsal, on 2 CPU ranks, and on these under ``watch``.
+"""Runs a recipe on a copy of a checkout: as a rehearsal, on 2 CPU ranks, on these under ``watch``, and as their rehearsal.
 
 Nothing is fetched. Each run has a copy and a home folder of its own, and no network where the kernel has namespaces.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from tests.real.recipe import FINISHED, HUNG, STEPS, Judged, Loaded, Recipe
 ROOT = Path(__file__).parent.parent.parent
 #: Reports of ``watch`` and ``rehearse``.
 _REPORT = "distcheck.json"
+_REHEARSALS = ("rehearse", "same")
 #: Seconds for what a run leaves to end by itself.
 _GRACE_S = 5.0
 _NO_NETWORK = ("unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
@@ -39,6 +41,8 @@ class Outcome(NamedTuple):
     printed: str
     #: of distcheck; empty without one
     report: dict[str, Any] = {}  # noqa: RUF012
+    #: processor time of all its processes, user and system
+    cpu_s: float = 0.0
 
 
 class Result(NamedTuple):
@@ -50,6 +54,8 @@ class Result(NamedTuple):
     plain: Outcome | None
     watched: Outcome | None
     differences: tuple[str, ...]
+    #: a rehearsal of what ``plain`` runs: 2 ranks, the same arguments, to the end
+    same: Outcome | None = None
 
 
 def checkout_of(recipe: Recipe, checkouts: Path) -> Path:
@@ -58,7 +64,7 @@ def checkout_of(recipe: Recipe, checkouts: Path) -> Path:
 
 
 def run(loaded: Loaded, checkouts: Path, limit_s: float, parts: tuple[str, ...], keep: Path | None = None) -> Result:
-    """Run the parts of a recipe with this Python: ``rehearse``, ``plain``, ``watch``.
+    """Run the parts of a recipe with this Python: ``rehearse``, ``plain``, ``watch``, ``same``.
 
     :param keep: a folder that gets what each run printed and reported
     """
@@ -79,7 +85,7 @@ def run(loaded: Loaded, checkouts: Path, limit_s: float, parts: tuple[str, ...],
                     _keep(outcomes[part], keep / f"{loaded.name}.{part}")
     rehearsal, plain, watched = (outcomes.get(part) for part in ("rehearse", "plain", "watch"))
     differences = differences_of(recipe, rehearsal, plain, watched)
-    return Result(loaded.name, recipe, rehearsal, plain, watched, differences)
+    return Result(loaded.name, recipe, rehearsal, plain, watched, differences, outcomes.get("same"))
 
 
 def _without_git(_folder: str, names: list[str]) -> list[str]:
@@ -96,15 +102,18 @@ def _keep(outcome: Outcome, path: Path) -> None:
 def command_of(part: str, recipe: Recipe) -> list[str]:
     """The command of a part, ``{data}`` not yet replaced."""
     script = recipe.script.split()
-    if part == "rehearse":
+    arguments = recipe.arguments if recipe.cpu_arguments is None or part == "rehearse" else recipe.cpu_arguments
+    if part in _REHEARSALS:
         options = ["--isolated", "--output-format=json", f"--output-file={_REPORT}", "--exit-zero", "-v"]
         each = "--nproc-per-node" if recipe.launcher else "--gpus-per-node"
-        shape = [f"--nnodes={recipe.nodes}", f"{each}={4 // recipe.nodes}"]
+        if part == "same":
+            shape = ["--nnodes=1", f"{each}=2", "--steps=0"]
+        else:
+            shape = [f"--nnodes={recipe.nodes}", f"{each}={4 // recipe.nodes}"]
         words = [*recipe.launcher, *(script if recipe.launcher else [word for word in script if word != "-m"])]
         module = ["-m"] if script[0] == "-m" and not recipe.launcher else []
         return [sys.executable, "-m", "distcheck", "rehearse", *options, *shape, *recipe.options, *module, "--", *words,
-                *recipe.arguments]  # fmt: skip
-    arguments = recipe.arguments if recipe.cpu_arguments is None else recipe.cpu_arguments
+                *arguments]  # fmt: skip
     launcher = [sys.executable]
     if recipe.launcher:
         module = "launch" if "torch.distributed.launch" in recipe.launcher else "run"
@@ -140,7 +149,7 @@ def _run(part: str, recipe: Recipe, folder: Path, data: Path, limit_s: float) ->
         each.mkdir()
     command = [word.replace("{data}", str(data)) for word in command_of(part, recipe)]
     # a rehearsal closes the network itself
-    closed = () if part == "rehearse" else _without_network()
+    closed = () if part in _REHEARSALS else _without_network()
     variables = {name: value.replace("{data}", str(data)) for name, value in recipe.variables}
     paths = [path for path in (variables.pop("PYTHONPATH", ""), str(ROOT)) if path]
     environment = {
@@ -149,9 +158,9 @@ def _run(part: str, recipe: Recipe, folder: Path, data: Path, limit_s: float) ->
         "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "WANDB_MODE": "offline",
         "HF_HUB_OFFLINE": "1", "GLOO_SOCKET_IFNAME": "lo", **variables,
     }  # fmt: skip
-    if part == "rehearse":
+    if part in _REHEARSALS:
         del environment["GLOO_SOCKET_IFNAME"]
-    begin = time.monotonic()
+    begin, spent = time.monotonic(), _cpu_s()
     with (folder / "printed").open("w+", errors="replace") as printed:
         process = subprocess.Popen(
             [*closed, *command], cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed,
@@ -169,7 +178,13 @@ def _run(part: str, recipe: Recipe, folder: Path, data: Path, limit_s: float) ->
     report = work / _REPORT
     # places as the recipes have them, also outside the folder of the run
     written = report.read_text().replace(f"{folder / 'checkout'}/", "") if report.exists() else "{}"
-    return Outcome(status, seconds, text, json.loads(written))
+    return Outcome(status, seconds, text, json.loads(written), _cpu_s() - spent)
+
+
+def _cpu_s() -> float:
+    """Seconds that ended children of this process, and theirs, have computed."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -246,8 +261,8 @@ def _judged(command: str, outcome: Outcome, judged: list[Judged]) -> list[str]:
 def table(results: list[Result]) -> str:
     """The results as a Markdown table, with counts below it."""
     rows = [
-        "| script | as far as with GPUs | true | false | plain | `watch` | `rehearse` |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
+        "| script | as far as with GPUs | true | false | plain | `watch` | `rehearse` | processor time |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for result in results:
         recipe = result.recipe
@@ -259,7 +274,7 @@ def table(results: list[Result]) -> str:
             _codes(recipe, False),
         ]
         cells += [_seconds(each) for each in (result.plain, result.watched, result.rehearsal)]
-        rows.append(f"| {' | '.join(cells)} |")
+        rows.append(f"| {' | '.join([*cells, _ratio(result)])} |")
     recipes = [result.recipe for result in results]
     fail = sum(not recipe.limit and recipe.ends not in (STEPS, FINISHED) for recipe in recipes)
     judged = [one for recipe in recipes for one in recipe.findings]
@@ -283,6 +298,13 @@ def _far(recipe: Recipe) -> str:
 
 def _codes(recipe: Recipe, true: bool) -> str:
     return ", ".join(one.code for one in recipe.findings if one.true is true) or "–"
+
+
+def _ratio(result: Result) -> str:
+    """How many times the processor time of the plain run a rehearsal of it takes, both to the end."""
+    if result.same is None or result.plain is None or None in (result.same.status, result.plain.status):
+        return "–"
+    return f"{result.same.cpu_s / result.plain.cpu_s:.2f} × {result.plain.cpu_s:.0f} s"
 
 
 def _seconds(outcome: Outcome | None) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from distcheck.rules import catalogue
 from tests.real import recipe, run
-from tests.real.__main__ import main
+from tests.real.__main__ import PARTS, main
 from tests.real.recipe import FINISHED, HUNG, Judged, Loaded, Recipe
 
 RECIPES = recipe.load()
@@ -48,8 +48,8 @@ def test_a_recipe_runs_in_a_copy_and_differences_are_shown(tmp_path: Path) -> No
     script.parent.mkdir()
     script.write_text(TRAIN)
     wrong = MADE_UP._replace(findings=(Judged("DC201", "train.py:7", True, "the rule that the runner misses"),))
-    result = run.run(Loaded("made_up", wrong, make_words), tmp_path, 200, ("rehearse", "plain", "watch"))
-    for outcome in (result.rehearsal, result.plain, result.watched):
+    result = run.run(Loaded("made_up", wrong, make_words), tmp_path, 200, PARTS)
+    for outcome in (result.rehearsal, result.plain, result.watched, result.same):
         assert outcome is not None
         assert outcome.status == 0, outcome.printed
     assert set(run.findings_of(result.rehearsal)) == {
@@ -109,6 +109,9 @@ def test_launch_lines() -> None:
     rehearsal = run.command_of("rehearse", MADE_UP)
     assert rehearsal[rehearsal.index("--") :] == ["--", "torchrun", "train.py", "{data}/words"]
     assert "--nproc-per-node=2" in rehearsal
+    same = run.command_of("same", MADE_UP._replace(cpu_arguments=("--cpu",)))
+    assert same[same.index("--") :] == ["--", "torchrun", "train.py", "--cpu"]
+    assert {"--nnodes=1", "--nproc-per-node=2", "--steps=0"} <= set(same)
     spawns = MADE_UP._replace(launcher=())
     rehearsal = run.command_of("rehearse", spawns)
     assert rehearsal[rehearsal.index("--") :] == ["--", "train.py", "{data}/words"]
@@ -124,16 +127,20 @@ def test_the_table_counts() -> None:
     judged = (Judged("DC720", "train.py:1", True, "so it is"), Judged("DC201", "train.py:2", False, "no"))
     results = [
         run.Result("one", MADE_UP._replace(findings=judged), run.Outcome(0, 12.3, ""), None, None, ()),
+        run.Result(
+            "fast", MADE_UP, None, run.Outcome(0, 9.0, "", cpu_s=10.0), None, (), run.Outcome(0, 9.0, "", cpu_s=12.0)
+        ),
         run.Result("two", MADE_UP._replace(limit="a kernel"), None, None, None, ()),
         run.Result("three", MADE_UP._replace(ends="train.py:9"), None, None, None, ()),
     ]
     assert run.table(results).splitlines()[2:] == [
-        "| [made/up](https://github.com/made/up) `train.py` | yes | DC720 | DC201 | – | – | 12 s |",
-        "| [made/up](https://github.com/made/up) `train.py` | no: a kernel | – | – | – | – | – |",
-        "| [made/up](https://github.com/made/up) `train.py` | yes, it fails: train.py:9 | – | – | – | – | – |",
+        "| [made/up](https://github.com/made/up) `train.py` | yes | DC720 | DC201 | – | – | 12 s | – |",
+        "| [made/up](https://github.com/made/up) `train.py` | yes | – | – | 9 s | – | – | 1.20 × 10 s |",
+        "| [made/up](https://github.com/made/up) `train.py` | no: a kernel | – | – | – | – | – | – |",
+        "| [made/up](https://github.com/made/up) `train.py` | yes, it fails: train.py:9 | – | – | – | – | – | – |",
         "",
-        "3 scripts of 1 repositories; 2 get as far as with GPUs, 1 of them fail there or hang. "
-        "2 findings: 1 true, 1 false. 3 scripts also run on CPUs.",
+        "4 scripts of 1 repositories; 3 get as far as with GPUs, 1 of them fail there or hang. "
+        "2 findings: 1 true, 1 false. 4 scripts also run on CPUs.",
     ]
 
 
