@@ -37,8 +37,10 @@ _KEY_SIZE = 32
 _TAG_SIZE = 16
 #: Of each entry, after all data: the digest, where the data starts, its length in bytes, and the tag of both.
 _ENTRY = struct.Struct(f"<{DIGEST_SIZE}sQI{_TAG_SIZE}s")
-#: The end of a file: where the entries start, how many there are, and their tag.
-_TRAILER = struct.Struct(f"<QI{_TAG_SIZE}s")
+#: Where the entries of a file start, how many there are, and their tag.
+_EXTENT = struct.Struct(f"<QI{_TAG_SIZE}s")
+#: The end of a file: the above, and its own tag, so that no length is taken from a file that another user wrote.
+_TRAILER_SIZE = _EXTENT.size + _TAG_SIZE
 #: Never through a link, and never waiting at a pipe that lies there in place of a file. Windows has neither.
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 #: The text that marks a folder as a cache for programs that make backups (bford.info/cachedir).
@@ -279,7 +281,7 @@ class Cache:
 
     def _to_merge(self) -> dict[str, tuple[bytes, ...]]:
         """Return the files that the new one takes in: the newest ones, as long as they are not much larger than it."""
-        size = sum(len(data) + _ENTRY.size for data in self._added.values())
+        size = len(_MAGIC) + _TRAILER_SIZE + sum(len(data) + _ENTRY.size for data in self._added.values())
         whole = size + sum(length for _, length, _ in self._files) > LARGEST
         merged: dict[str, tuple[bytes, ...]] = {}
         for name, length, digests in reversed(self._files):
@@ -394,8 +396,8 @@ def _write(file: BinaryIO, key: bytes, entries: Iterator[tuple[bytes, bytes]]) -
         index.append(_ENTRY.pack(digest, position, len(data), _tag(key, b"entry", digest, data)))
         position += len(data)
     packed = b"".join(index)
-    file.write(packed)
-    file.write(_TRAILER.pack(position, len(index), _tag(key, b"index", packed)))
+    extent = _EXTENT.pack(position, len(index), _tag(key, b"index", packed))
+    file.write(packed + extent + _tag(key, b"extent", extent))
 
 
 def _index(file: BinaryIO, key: bytes) -> dict[bytes, _Place]:
@@ -403,11 +405,14 @@ def _index(file: BinaryIO, key: bytes) -> dict[bytes, _Place]:
     places: dict[bytes, _Place] = {}
     try:
         end = file.seek(0, os.SEEK_END)
-        if not len(_MAGIC) + _TRAILER.size <= end <= 2 * LARGEST:
+        if not len(_MAGIC) + _TRAILER_SIZE <= end <= 2 * LARGEST:
             return places
-        file.seek(end - _TRAILER.size)
-        start, number, tag = _TRAILER.unpack(file.read(_TRAILER.size))
-        if start + number * _ENTRY.size + _TRAILER.size != end:
+        file.seek(end - _TRAILER_SIZE)
+        extent, own_tag = file.read(_EXTENT.size), file.read(_TAG_SIZE)
+        if not hmac.compare_digest(own_tag, _tag(key, b"extent", extent)):
+            return places
+        start, number, tag = _EXTENT.unpack(extent)
+        if start + number * _ENTRY.size + _TRAILER_SIZE != end:
             return places
         file.seek(start)
         packed = file.read(number * _ENTRY.size)

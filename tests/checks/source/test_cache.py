@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,28 @@ def test_a_cache_that_a_checkout_brings_is_not_read(tmp_path: Path) -> None:
     cache.put(digest("a"), b"ours")
     assert cache.save() is None
     assert Cache(f"{checkout}/here", "1", checkout=checkout).get(digest("a")) == b"ours"
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["forged", "a length of the user's own file"])
+def test_a_forged_file_of_1_gib_is_not_read(tmp_path: Path, own: bool) -> None:
+    """It stated 20 million entries, which were read before their tag was checked."""
+    folder = tmp_path / "here"
+    keep(folder, "a")
+    end = the_file(folder).read_bytes()[-module._TRAILER_SIZE :]
+    size, entry = 2 * module.LARGEST, module._ENTRY.size
+    number = (size - 1000) // entry
+    with open(folder / f"{module.Cache(str(folder), '1')._prefix}9.1.cache", "wb") as file:
+        file.write(module._MAGIC)
+        file.truncate(size)
+        file.seek(size - module._TRAILER_SIZE)
+        start = size - module._TRAILER_SIZE - number * entry
+        file.write(end if own else module._EXTENT.pack(start, number, b"\0" * 16) + b"\0" * 16)
+    tracemalloc.start()
+    try:
+        assert kept(folder, "a", "b") == [b"aaa", None]
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_cache_in_a_checkout_needs_the_key_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
