@@ -10,7 +10,11 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import re
 
 try:
     import fcntl
@@ -60,6 +64,39 @@ def foreign_files(folder: str, paths: Iterable[str]) -> frozenset[str]:
         return frozenset()
     known = (os.geteuid(), found.st_uid, 0)
     return frozenset(path for path, owner in owners.items() if owner not in known)
+
+
+@contextlib.contextmanager
+def private_folder(path: str) -> Iterator[int | None]:
+    """Open a folder of this user's alone, which stays the same if another user puts another one there.
+
+    Yields None where folders can't be opened (Windows). Raises OSError for any other folder.
+    """
+    if os.open not in os.supports_dir_fd:
+        yield None
+        return
+    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        found = os.fstat(number)
+        if found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise PermissionError(errno.EACCES, "it belongs to another user")
+        yield number
+    finally:
+        os.close(number)
+
+
+def remove_files(path: str, number: int | None, ours: re.Pattern[str]) -> None:
+    """Remove the files of an open private folder that have our names, and the folder if it is empty then.
+
+    A neighbor may have given another folder of this user the name of ours: of that one nothing is removed. Raises
+    OSError.
+
+    :param number: the open folder, as of :func:`private_folder`
+    """
+    for name in filter(ours.fullmatch, os.listdir(path if number is None else number)):
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(path, name) if number is None else name, dir_fd=number)
+    os.rmdir(path)
 
 
 def write_whole(path: str, data: bytes, *, follow: bool = True) -> None:

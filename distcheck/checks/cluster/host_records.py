@@ -10,13 +10,14 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
+import re
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from distcheck.core.files import private_folder, remove_files
 from distcheck.core.model import NotChecked, Report, to_plain
 
 from .local_position import LocalPosition
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 #: Seconds that local rank 0 waits for the records of the others, and they for its folder.
 WAIT_FOR_RANKS_S = 3.0
 _POLL_S = 0.02
+#: All files of a folder: records and their drafts.
+_FILES = re.compile(r"\d+\.(?:json|draft)")
 #: A folder of ours that is older was left by a run that was killed.
 _STALE_S = 3600.0
 
@@ -84,7 +87,7 @@ def collecting(place: LocalPosition) -> Iterator[str | None]:
         yield reason
     finally:
         if reason is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
 
 
 def receive(
@@ -148,5 +151,12 @@ def _sweep(parent: Path) -> None:
     user = os.getuid() if hasattr(os, "getuid") else 0
     for old in parent.glob(f"distcheck-{user}-*"):
         with contextlib.suppress(OSError):
-            if is_private(old) and time.time() - old.lstat().st_mtime > _STALE_S:
-                shutil.rmtree(old)
+            if time.time() - old.lstat().st_mtime > _STALE_S:
+                _remove(old)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder with our files alone: a neighbor may have given another folder of this user its name."""
+    with contextlib.suppress(OSError), private_folder(str(folder)) as number:
+        if all(map(_FILES.fullmatch, os.listdir(folder if number is None else number))):
+            remove_files(str(folder), number, _FILES)

@@ -12,14 +12,13 @@ import errno
 import json
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from distcheck.core.facts_file import checked_report
-from distcheck.core.files import read_ordinary
+from distcheck.core.files import private_folder, read_ordinary, remove_files
 from distcheck.core.model import Report
 from distcheck.core.redaction import mask_all
 from distcheck.launch.model import Launch
@@ -35,6 +34,8 @@ KIND = "distcheck record"
 PREFIX = ".distcheck-"
 #: The file in the folder that names the task that collects.
 _COLLECTOR = "collector"
+#: All files that are in it: that one, records and their drafts, and what NFS keeps of an open file that was removed.
+_FILES = re.compile(rf"{_COLLECTOR}|draft\..*|\d+\+.*\.json|\.nfs.*")
 #: Seconds between two checks of the folder: short at first, then so long that a thousand hosts do not load a server.
 _FIRST_POLL_S = 0.02
 _LAST_POLL_S = 1.0
@@ -268,16 +269,24 @@ def collecting(base: Path, step: JobStep) -> Iterator[Path]:
         _adopt(folder, step)
     except OSError as error:
         raise ExchangeError(f"no folder for the records can be made in {base}: {error.strerror}") from None
-    try:
+    with contextlib.ExitStack() as opened:
         try:
-            with _own(folder) as number:
-                _write(number, folder, _COLLECTOR, str(step.rank))
-                _remove_old(number, folder)
+            number = opened.enter_context(private_folder(str(folder)))
+            if not _is_ours(number, folder):
+                # a neighbor has given another folder of this user its name
+                raise OSError(errno.ENOTEMPTY, "it holds other files")
+            opened.callback(_remove, folder, number)
+            _write(number, folder, _COLLECTOR, str(step.rank))
+            _remove_old(number, folder)
         except OSError as error:
             raise ExchangeError(f"nothing can be written in {folder}: {error.strerror}") from None
         yield folder
-    finally:
-        _remove(folder)
+
+
+def _is_ours(number: int | None, folder: Path) -> bool:
+    """Return whether an open folder is new, or was left by a run: no other user can put a file into it."""
+    names = os.listdir(folder if number is None else number)
+    return _COLLECTOR in names or not [name for name in names if not _FILES.fullmatch(name)]
 
 
 def _adopt(folder: Path, step: JobStep) -> None:
@@ -295,25 +304,6 @@ def _adopt(folder: Path, step: JobStep) -> None:
         if time.monotonic() > end:
             return
         time.sleep(_FIRST_POLL_S)
-
-
-@contextlib.contextmanager
-def _own(folder: Path) -> Iterator[int | None]:
-    """Open a private folder, which stays the same if another user moves it away and puts a link there.
-
-    Yields None where folders can't be opened (Windows). Raises OSError if it is not this user's alone.
-    """
-    if os.open not in os.supports_dir_fd:
-        yield None
-        return
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        found = os.fstat(number)
-        if found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise PermissionError(errno.EACCES, "it belongs to another user")
-        yield number
-    finally:
-        os.close(number)
 
 
 def _write(number: int | None, folder: Path, name: str, text: str) -> None:
@@ -334,10 +324,11 @@ def _remove_old(number: int | None, folder: Path) -> None:
                     os.unlink(str(folder / name) if number is None else name, dir_fd=number)
 
 
-def _remove(folder: Path) -> None:
+def _remove(folder: Path, number: int | None) -> None:
     """Remove the folder; a record that arrives meanwhile is removed with the second try."""
     for _ in range(3):
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_files(str(folder), number, _FILES)
         if not folder.exists():
             return
         time.sleep(_FIRST_POLL_S)
@@ -361,7 +352,7 @@ def send(base: Path, step: JobStep, text: str, wait_s: float) -> bool:
         raise ExchangeError(f"{folder} belongs to another user")
     draft, name = f"draft.{step.node or ''}.{os.getpid()}.{step.rank}", f"{_file_name(text, step)}.json"
     try:
-        with _own(folder) as number:
+        with private_folder(str(folder)) as number:
             at = "" if number is not None else str(folder / "_")[:-1]
             try:
                 _write(number, folder, draft, text)
@@ -451,6 +442,8 @@ def _sweep(base: Path, *, but: Path) -> None:
     """Remove folders that killed runs of this user left in a folder, known by their name and by our file in them."""
     for old in base.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
-            ours = old != but and is_private(old) and (old / _COLLECTOR).is_file()
-            if ours and time.time() - old.lstat().st_mtime > _STALE_S:
-                shutil.rmtree(old)
+            if old == but or time.time() - old.lstat().st_mtime <= _STALE_S:
+                continue
+            with private_folder(str(old)) as number:
+                if _COLLECTOR in os.listdir(old if number is None else number):
+                    remove_files(str(old), number, _FILES)

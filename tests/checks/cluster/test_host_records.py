@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -107,3 +108,18 @@ def test_other_runs_have_other_places() -> None:
     launch = Launch("rank", local_rank=0, local_world_size=2)
     places = [place_of(launch, {"TORCHELASTIC_RUN_ID": run}, None, None) for run in ("a", "b")]
     assert places[0] != places[1]
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_bad_another_folder_of_the_user_gets_the_name_of_ours(scratch: Path, stale: bool) -> None:
+    """In a folder of temporary files without the sticky bit, all users can rename: the folder was removed."""
+    place = LocalPosition(0, 2, "run")
+    folder = host_records._folder(place)
+    other = folder.with_name(f"{folder.name}0") if stale else folder
+    other.mkdir(mode=0o700)
+    for name in ("model.pt", "1.json"):
+        (other / name).write_text("mine")
+    os.utime(other, (0, 0))
+    with host_records.collecting(place):
+        pass
+    assert sorted(path.name for path in other.iterdir()) == ["1.json", "model.pt"]

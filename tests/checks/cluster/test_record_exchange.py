@@ -458,3 +458,41 @@ def test_bad_a_pipe_among_the_records_is_not_awaited(tmp_path: Path) -> None:
         os.mkfifo(folder / "1+gpu01.json")
         found = collect(folder, step(0, 2), 2.0, report(0))
     assert found.damaged == (("gpu01", "it can't be read: it is no ordinary file"),)
+
+
+@pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="folders can't be opened")
+@pytest.mark.parametrize("when", ["before", "while it is made", "while it is open", "later"])
+def test_bad_another_folder_of_the_user_gets_the_name_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """In a folder without the sticky bit, all users can rename: the folder was emptied and removed."""
+    (results := tmp_path / "results").mkdir(mode=0o700)
+    (results / "epochs").mkdir()
+    for name in ("model.pt", "config.json", "epochs/1.pt"):
+        (results / name).write_text("mine")
+        os.utime(results / name, (0, 0))
+    folder = folder_of(tmp_path, step(0))
+
+    def swap() -> None:
+        folder.rename(tmp_path / "moved")
+        results.rename(folder)
+
+    if when == "before":
+        results.rename(folder)
+    if when == "later":
+        results.rename(tmp_path / f"{record_exchange.PREFIX}old")
+        os.utime(tmp_path / f"{record_exchange.PREFIX}old", (0, 0))
+    make = Path.mkdir
+
+    def mkdir(self: Path, *arguments: Any, **more: Any) -> None:
+        make(self, *arguments, **more)
+        if self == folder and when == "while it is made":
+            swap()
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    with contextlib.suppress(record_exchange.ExchangeError), collecting(tmp_path, step(0)):
+        if when == "while it is open":
+            swap()
+    (kept,) = {path.parent for path in tmp_path.rglob("model.pt")}
+    assert sorted(path.name for path in kept.rglob("*")) == ["1.pt", "config.json", "epochs", "model.pt"]
+    assert not list(tmp_path.rglob("collector"))
