@@ -89,7 +89,7 @@ def _handed_on(address: str) -> bytes | None:
 def _is_equal(connected: socket.socket) -> bool:
     """Return whether the other side is a process of this user in the same namespaces."""
     process, user, _ = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return user == os.geteuid() and _namespaces(str(process)) == _namespaces("self")
+    return user == os.geteuid() and _namespaces(str(process)) == _namespaces("self") != ""
 
 
 def _namespaces(process: str) -> str:

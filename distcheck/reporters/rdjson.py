@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from distcheck.core.files import read_ordinary
 from distcheck.core.model import Edit, Finding, Report, Severity, page_url
 
 from . import Style, line_of, source_of
@@ -139,12 +140,11 @@ class _Sources:
 
 def _lines(path: str) -> list[str]:
     try:
-        with open(path, "rb") as file:
-            data = file.read(_LARGEST + 1)
+        data = read_ordinary(path, _LARGEST)
     except (OSError, ValueError):
         return []
     # a mark at the beginning shifts the columns of the first line, and a lone carriage return the numbers of all
-    if len(data) > _LARGEST or data.startswith(b"\xef\xbb\xbf") or b"\r" in data.replace(b"\r\n", b""):
+    if data.startswith(b"\xef\xbb\xbf") or b"\r" in data.replace(b"\r\n", b""):
         return []
     try:
         return data.decode("utf-8").replace("\r\n", "\n").split("\n")

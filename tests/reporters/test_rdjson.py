@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +197,16 @@ def test_edits_that_stand_far_apart_are_not_suggested(folder: Path) -> None:
 def test_of_a_file_that_is_no_plain_utf_8_nothing_is_suggested(folder: Path, data: bytes) -> None:
     (folder / "train.py").write_bytes(data)
     assert "suggestions" not in diagnostics_of(LINT)[0]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_bad_a_pipe_under_the_name_of_a_source_is_not_awaited(folder: Path) -> None:
+    (folder / "train.py").unlink()
+    os.mkfifo(folder / "train.py")
+    thread = threading.Thread(target=diagnostics_of, args=(LINT,), daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def test_a_file_that_is_not_the_one_that_was_judged(folder: Path) -> None:

@@ -7,9 +7,13 @@ import os
 
 from distcheck.core.code_blocks import CodeBlock, blocks_in
 from distcheck.core.code_blocks import around as around_line
+from distcheck.core.files import read_ordinary
 
 from .locations import split_place
 from .model import Positions
+
+#: The most bytes of a script.
+_LARGEST = 4 << 20
 
 
 def with_blocks(positions: Positions, folder: str = "") -> Positions:
@@ -34,8 +38,8 @@ def _around_place(place: str, folder: str) -> tuple[CodeBlock, ...]:
 
 @functools.lru_cache(maxsize=64)
 def _blocks(path: str) -> tuple[CodeBlock, ...]:
+    # a stranger may have written a heartbeat with the path of a pipe or a device into the job's store
     try:
-        with open(path, "rb") as file:
-            return blocks_in(file.read())
-    except OSError:
+        return blocks_in(read_ordinary(path, _LARGEST))
+    except (OSError, ValueError):
         return ()

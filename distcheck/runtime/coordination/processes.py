@@ -59,6 +59,9 @@ def parent_of(pid: int | None) -> int | None:
 
 def _stat(pid: int | None) -> list[str]:
     """The fields of /proc/PID/stat after the name (proc(5))."""
+    # a stranger may have written a heartbeat with a path in place of the number into the job's store
+    if not isinstance(pid, int):
+        return []
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].decode().split()

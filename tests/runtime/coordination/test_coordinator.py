@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from distcheck.runtime.coordination.code_blocks import with_blocks
 from distcheck.runtime.coordination.coordinator import Coordinator, MonitorReporter
 from distcheck.runtime.coordination.ledger import Summary
 from distcheck.runtime.coordination.long_waits import LongWait
 from distcheck.runtime.coordination.model import SETUP, CollectiveCall, Frame, Position, Positions
+from distcheck.runtime.coordination.processes import kernel_state
 from distcheck.runtime.coordination.protocol import (
     OFF,
     REQUEST,
@@ -589,3 +594,33 @@ def test_good_a_difference_that_its_rank_has_told_is_not_told_again() -> None:
         job.coordinator.look(job.beat)
     assert job.reports == []
     assert job.said == []
+
+
+# what a stranger writes into the store of the job
+
+
+def stopped(act: Callable[[], object], within_s: float = 5.0) -> bool:
+    """Return whether a call has ended in time."""
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    thread.join(within_s)
+    return not thread.is_alive()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_bad_a_forged_stack_opens_no_pipe_or_device(tmp_path: Path, kind: str) -> None:
+    """The side thread of a rank waited for a writer, or read /dev/zero into its memory."""
+    path = tmp_path / "pipe.py"
+    os.mkfifo(path)
+    frame = Frame("/dev/zero" if kind == "device" else str(path), 1, "main", own=True)
+    position = Position(0, stack=(frame,))
+    assert stopped(lambda: with_blocks(Positions((position,), 1)))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_bad_a_forged_process_id_is_no_path(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "stat")
+    assert stopped(lambda: kernel_state(f"../{tmp_path}"))  # type: ignore[arg-type]
+    assert kernel_state("self") == ""  # type: ignore[arg-type]
+    assert kernel_state(os.getpid()) in ("R", "S")
