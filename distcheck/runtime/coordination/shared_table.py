@@ -146,7 +146,7 @@ def _read(text: bytes) -> CollectiveCall | None:
 
     try:
         return read_call(json.loads(text))
-    except (ValueError, TypeError):  # written over meanwhile, or cut
+    except (ValueError, TypeError, RecursionError):  # written over meanwhile, or cut
         return None
 
 
@@ -188,8 +188,10 @@ def _opened(path: str, ranks: int) -> mmap.mmap:
             os.posix_fallocate(file, 0, size)
         memory = mmap.mmap(file, size)
         (count,) = _COUNT.unpack_from(memory, 0)
-        _COUNT.pack_into(memory, 0, count + 1)
-        if count + 1 >= ranks:
+        # another process may have filled the file with anything
+        count = min(count + 1, ranks)
+        _COUNT.pack_into(memory, 0, count)
+        if count >= ranks:
             # all ranks have opened it: no file stays behind, however they end
             os.unlink(path)
         # the memory keeps the file open, and with it the lock

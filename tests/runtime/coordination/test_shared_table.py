@@ -70,6 +70,16 @@ def test_bad_a_table_that_a_neighbor_prepared_is_not_written(
         assert {path.read_bytes() for folder in folders for path in folder.iterdir()} == {b"\xff" * 1_000_000}
 
 
+def test_bad_a_table_with_any_content_ends_no_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A counter that was full raised an exception in the script of the rank."""
+    monkeypatch.setattr(module, "_FOLDERS", (str(tmp_path),))
+    (tmp_path / str(module._path(ENVIRON))).write_bytes(b"\xff" * (1 << 20))
+    table = open_shared_table(ENVIRON, 0, begun=time.monotonic())
+    assert table is not None
+    assert not list(tmp_path.iterdir())
+    assert not table.details_requested
+
+
 def test_good_equal_calls_meet(boards: tuple[SharedTable, SharedTable]) -> None:
     for ordinal in range(1, 2000):
         for board in boards:
