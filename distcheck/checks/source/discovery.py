@@ -471,7 +471,9 @@ def _regex(pattern: str) -> str:
     while position < len(pattern):
         char = pattern[position]
         if pattern.startswith("**/", position):
-            found.append("(?:.*/)?")
+            # several in a row match the same, and each doubles the ways to do so
+            if found[-1:] != ["(?:.*/)?"]:
+                found.append("(?:.*/)?")
             position += 3
             continue
         if char == "*":
