@@ -34,6 +34,8 @@ _LARGEST_SEED = 8 << 10
 _MOST_SEEDS = 400
 #: The most bytes of an input that atheris chooses: the longest seeds cost most, and reach little more.
 _LONGEST_GUIDED = 4 << 10
+#: atheris measures the time of the clock: a process that waits for a busy machine is no hang. LIMIT_S counts CPU.
+_LONGEST_RUN_S = 24 * 3600
 
 
 class Hung(BaseException):
@@ -339,7 +341,13 @@ def _run_libfuzzer(name: str, runs: int, seed: int, folder: Path) -> None:
             return bytes(atheris.Mutate(data, largest))
         return _edited(data, chance.choice(target.seeds), chance)[:largest]
 
-    flags = [f"-runs={runs}", f"-seed={seed}", f"-max_len={_LONGEST_GUIDED}", f"-artifact_prefix={folder}/"]
+    flags = [
+        f"-runs={runs}",
+        f"-seed={seed}",
+        f"-max_len={_LONGEST_GUIDED}",
+        f"-artifact_prefix={folder}/",
+        f"-timeout={_LONGEST_RUN_S}",
+    ]
     atheris.Setup([sys.argv[0], *flags, str(folder)], check, custom_mutator=mutate)
     atheris.Fuzz()
 
