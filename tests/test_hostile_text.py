@@ -16,6 +16,7 @@ from distcheck.checks.logs.matching import LONGEST_LINE, Matcher
 from distcheck.checks.logs.patterns import for_python
 from distcheck.checks.logs.reading import SourceReader, matcher_of, signatures
 from distcheck.checks.logs.sources import LogSource
+from distcheck.checks.source.divergence import collectives_reach_all_ranks
 from distcheck.checks.source.engine import SourceFile, analyse
 from distcheck.cli.explain_text import UnknownText, explain_text
 from distcheck.core.signature import Signature
@@ -122,6 +123,15 @@ SOURCES = {
     "condition": f"{IMPORT}if" + "\t" * 5000 + "dist.get_rank() == 0 and (\n  True):\n  dist.barrier()\n",
     "loop": f'{IMPORT}for i in range(dist.get_rank(), len("' + "a in " * (SIZE // 5) + '")): dist.all_reduce(i)\n',
 }
+#: Tests of the rank below each other: each call was compared with all others, for each test above it (125: 36 s).
+NESTED = "r = dist.get_rank()\nif r == 0: pass\n" + "".join(f"elif r == {i}: dist.barrier()\n" for i in range(300))
+
+
+def test_no_chain_of_tests_of_the_rank_takes_long() -> None:
+    data = f"{IMPORT}{NESTED}".encode()
+    assert seconds(lambda: list(collectives_reach_all_ranks(analyse([SourceFile("a.py", lambda: data)])))) < 5
+
+
 #: Commands of a script: a launcher is a long word, a value never ends.
 SCRIPTS = {
     "version": "python" + "6" * SIZE,

@@ -111,6 +111,8 @@ class Sequences:
         self.program = program
         self._steps: dict[tuple[int, int], tuple[_CollectiveStep, ...]] = {}
         self._effectful: dict[tuple[int, int], bool] = {}
+        self._arms: dict[tuple[int, int, int], tuple[list[CollectiveSite], bool, bool]] = {}
+        self._against: dict[tuple[int, Guard], list[int]] = {}
 
     def own(self, call: SourceCall) -> str | None:
         """Return the collective of the whole job that a call is, None for anything else."""
@@ -355,9 +357,15 @@ class Sequences:
 
     def arms_against(self, row: EventRow, guard: Guard) -> list[int]:
         """Where those are whom a guard keeps away from a row: the other arms of its ``if``, or the arm that left."""
-        blocks = self.program.blocks[row.file]
         if guard.kind.startswith("exit:"):
             return self.arms_that_left(row, guard)
+        known = self._against.get((row.file, guard))
+        if known is None:
+            known = self._against[row.file, guard] = self._other_arms(row.file, guard)
+        return known
+
+    def _other_arms(self, file: int, guard: Guard) -> list[int]:
+        blocks = self.program.blocks[file]
         parent = blocks[guard.block][0]
         found = []
         for number, node in enumerate(blocks):
@@ -391,6 +399,12 @@ class Sequences:
 
     def arm(self, row: EventRow, block: int) -> tuple[list[CollectiveSite], bool, bool]:
         """Return the collectives below a block in order, whether that is exact, whether more may be unseen."""
+        known = self._arms.get((row.file, row.scope, block))
+        if known is None:
+            known = self._arms[row.file, row.scope, block] = self._arm(row, block)
+        return known
+
+    def _arm(self, row: EventRow, block: int) -> tuple[list[CollectiveSite], bool, bool]:
         collectives, exact, unseen = [], True, False
         for other in row.rows_in(block):
             if not isinstance(other, SourceCall):
@@ -400,9 +414,9 @@ class Sequences:
                 if self.is_unseen(other):
                     unseen = True
                 continue
-            below = [node for number, node in other.blocks if number > block]
-            if any(node[1] not in ("with",) for node in below) or not collective.exact:
-                exact = False
+            # innermost first: the first of many blocks decides
+            below = any(number > block and node[1] != "with" for number, node in reversed(other.blocks))
+            exact = exact and not below and collective.exact
             collectives.append(collective)
         # a function that is made here, or handed to something unseen, may be called there
         unseen = unseen or any(self.has_any(function) for function in self._made_in(row, block))
@@ -683,7 +697,7 @@ def _find_guarded(program: Program, members: bool) -> Iterator[Guarded]:
         if some:
             guards = narrow_guards(call) if members else partial_guards(call)
             if guards and not runs_without_other_ranks(call):
-                yield call, guards
+                yield call, guards[:_MOST_GUARDS]
 
 
 def narrow_guards(row: EventRow) -> list[Guard]:
@@ -702,6 +716,8 @@ def narrow_guards(row: EventRow) -> list[Guard]:
     ]
 
 
+#: Tests of the rank around one call that are judged, outermost first: an ``elif`` stands below all tests before it.
+_MOST_GUARDS = 32
 #: A call, and the tests of the rank that keep it from some ranks.
 Guarded = tuple[SourceCall, list[Guard]]
 

@@ -466,7 +466,7 @@ def _linear(source: str) -> str:
 
 def _regex(pattern: str) -> str:
     """A glob as a regular expression; raises nothing: a lone bracket stands for itself."""
-    found = []
+    found: list[str] = []
     position = 0
     while position < len(pattern):
         char = pattern[position]

@@ -96,6 +96,16 @@ def cached(
 
 
 @cached
+def _rows_by_block(program: Program, file: int, scope: int) -> dict[int, list[EventRow]]:
+    """Return the events of one function that stand in each of its blocks, in order of evaluation."""
+    found: dict[int, list[EventRow]] = {}
+    for row in program.rows_of(file, scope):
+        for number, _ in row.blocks:
+            found.setdefault(number, []).append(row)
+    return found
+
+
+@cached
 def _stores_by_line(program: Program, file: int) -> dict[int, list[EventRow]]:
     """Return the assignments to attributes in a file, by line."""
     return grouped(program.rows("attribute", (file,)), lambda row: row.line)
@@ -219,8 +229,7 @@ class EventRow:
 
     def rows_in(self, block: int) -> list[EventRow]:
         """Return the rows of its function that stand in a block."""
-        rows = self.program.rows_of(self.file, self.scope)
-        return [row for row in rows if any(number == block for number, _ in row.blocks)]
+        return _rows_by_block(self.program, self.file, self.scope).get(block, [])
 
     def inside(self, *kinds: str) -> bool:
         """Whether a block of such a kind is around it: ``for``, ``while``, ``try``, ``except``, ``finally``, ``with``,

@@ -75,26 +75,32 @@ _METHODS: tuple[tuple[type, frozenset[str]], ...] = (
 
 def is_plain_key(value: Any) -> bool:
     """Return whether a value is a number, a text or a small tuple of them."""
-    return not isinstance(value, (list, Tensor)) and _is_plain(value)
+    return _is_plain(value, tuple)
 
 
-def _is_plain(value: Any) -> bool:
-    """Return whether a value is a number, a text, or a small list or tuple of them."""
-    left, seen = [value], 0
+def _is_plain(value: Any, *kinds: type[Any]) -> bool:
+    """Return whether a value is a number, a text, or a small list or tuple (``kinds``) of them."""
+    left: list[Any] = [value]
+    seen = 0
     while left:
         one = left.pop()
         seen += 1
-        if isinstance(one, (list, tuple)) and len(one) + seen <= LONGEST:
+        if isinstance(one, kinds) and len(one) + seen + len(left) <= LONGEST:
             left.extend(one)
         elif one is not None and not isinstance(one, (str, *_NUMBERS)):
             return False
     return seen <= LONGEST
 
 
+def is_bounded(value: Any) -> bool:
+    """Return whether a number, a text or a list is not too large to be kept."""
+    if isinstance(value, int):
+        return abs(value) <= _LARGEST
+    return not isinstance(value, (str, list, tuple)) or len(value) <= LONGEST
+
+
 def _bounded(value: Any) -> Any:
-    if isinstance(value, int) and abs(value) > _LARGEST:
-        return UNKNOWN
-    return UNKNOWN if isinstance(value, (str, list, tuple)) and len(value) > LONGEST else value
+    return value if is_bounded(value) else UNKNOWN
 
 
 def note_size(*values: Any) -> None:
@@ -201,7 +207,7 @@ def compare(name: str, left: Any, right: Any) -> Any:
             answer = compare(name, first[0], second[0])
             return Tensor((), "bool", [answer]) if answer is not UNKNOWN else UNKNOWN
         return Tensor(shape, "bool")
-    if name in _COMPARISONS and _is_plain(left) and _is_plain(right):
+    if name in _COMPARISONS and _is_plain(left, list, tuple) and _is_plain(right, list, tuple):
         return _applied(_COMPARISONS[name], left, right)
     return UNKNOWN
 
@@ -228,7 +234,8 @@ def method(follows: Follower, owner: Any, name: str) -> Any:
     return UNKNOWN
 
 
-def _method(follows: Follower, owner: Any, name: str, *given: Any, **keywords: Any) -> Any:
+def _method(follows: Follower, owner: Any, name: str, /, *given: Any, **keywords: Any) -> Any:
+    follows.world.step(len(owner))
     if isinstance(owner, (dict, set)) and given and name != "update" and not is_plain_key(given[0]):
         if name not in ("union", "intersection", "difference"):
             follows.lose(owner)
@@ -257,15 +264,18 @@ def _method(follows: Follower, owner: Any, name: str, *given: Any, **keywords: A
     return list(found) if name in ("items", "keys", "values") else _bounded(found)
 
 
-def _join(follows: Follower, owner: str, given: Any) -> Any:
-    items = follows.items(given)
+def _join(follows: Follower, owner: str, /, *given: Any, **_: Any) -> Any:
+    items = follows.items(given[0]) if len(given) == 1 else None
     if items is None or not all(isinstance(one, str) for one in items):
+        return UNKNOWN
+    if sum(map(len, items)) + len(owner) * len(items) > LONGEST:
         return UNKNOWN
     return _applied(owner.join, items)
 
 
-def _sort(follows: Follower, owner: list[Any], **keywords: Any) -> Any:
-    if keywords or not all(isinstance(one, (int, float)) for one in owner):
+def _sort(follows: Follower, owner: list[Any], /, *given: Any, **keywords: Any) -> Any:
+    follows.world.step(len(owner))
+    if given or keywords or not all(isinstance(one, (int, float)) for one in owner):
         follows.lose(owner)
         return None
     owner.sort()
@@ -320,9 +330,7 @@ def call(follows: Follower, name: str, given: list[Any], keywords: dict[str, Any
 
 
 def _derives(cls: Class | None, other: Class) -> bool:
-    return cls is not None and (
-        cls is other or any(isinstance(base, Class) and _derives(base, other) for base in cls.bases)
-    )
+    return cls is not None and other in cls.line
 
 
 def _converted(follows: Follower, name: str, given: list[Any]) -> Any:
@@ -413,5 +421,7 @@ def library(follows: Follower, name: str, given: list[Any], keywords: dict[str, 
         return UNKNOWN if items is None else Supply(items[: given[1]])
     if name == "itertools.chain":
         lists = [follows.items(one) for one in given]
-        return UNKNOWN if any(one is None for one in lists) else Supply([item for one in lists for item in one or []])
+        if any(one is None for one in lists) or sum(len(one or []) for one in lists) > LONGEST:
+            return UNKNOWN
+        return Supply([item for one in lists for item in one or []])
     return UNKNOWN

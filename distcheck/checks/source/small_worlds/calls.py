@@ -167,8 +167,15 @@ class Calls(Expressions):
         if isinstance(value, Instance):
             return value.cls is not None and self.communicates(value.cls)
         if isinstance(value, Class):
-            held = (*value.names.values(), *(base for base in value.bases if isinstance(base, Class)))
-            return any(self.communicates(one) for one in held if not isinstance(one, Instance))
+            # a class may hold itself, or one class by many names
+            known, left = {value}, [value]
+            while left:
+                for one in (*left[-1].names.values(), *left.pop().line):
+                    if isinstance(one, Class):
+                        left += [one] * (one not in known)
+                        known.add(one)
+                    elif not isinstance(one, Instance) and self.communicates(one):
+                        return True
         return False
 
     def enter(

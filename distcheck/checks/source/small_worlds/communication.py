@@ -276,7 +276,7 @@ def _batch(follows: Follower, given: list[Any], node: ast.expr) -> Any:
         name = op.name.rpartition(".")[2] if isinstance(op, Outside) else ""
         if name not in ("isend", "irecv"):
             raise Undecided
-        arguments["dst" if name == "isend" else "src"] = arguments["peer"]
+        arguments["dst" if name == "isend" else "src"] = arguments.get("peer")
         group = group_of(follows, arguments.get("group"))
         works.append(_message(follows, name, arguments, group, arguments["node"]))
     return works

@@ -110,7 +110,8 @@ class Expressions(RankState):
         return UNKNOWN if id(found) in self.lost and isinstance(found, MUTABLE) else found
 
     def _of_constant(self, node: ast.Constant, frame: Frame) -> Any:
-        return node.value
+        value = node.value
+        return value if not isinstance(value, bytes) and builtins_known.is_bounded(value) else UNKNOWN
 
     def _of_name(self, node: ast.Name, frame: Frame) -> Any:
         names = frame.find(node.id)
@@ -196,7 +197,10 @@ class Expressions(RankState):
         for node in nodes:
             if isinstance(node, ast.Starred):
                 more = self.items(self.value(node.value, frame))
-                found = None if more is None or found is None else found + more
+                if more is None or found is None or len(found) + len(more) > builtins_known.LONGEST:
+                    found = None
+                else:
+                    found += more
             else:
                 value = self.value(node, frame)
                 if found is not None:
@@ -258,8 +262,9 @@ class Expressions(RankState):
         result: Any = True
         for operator, right_node in zip(node.ops, node.comparators, strict=True):
             right = self.value(right_node, frame)
-            if isinstance(right, Outside) and right.name == "os.environ" and left in self.environment:
-                right = self.environment
+            if isinstance(right, Outside) and right.name == "os.environ" and isinstance(left, str):
+                right = self.environment if left in self.environment else right
+            self.world.step(sum(len(side) for side in (left, right) if isinstance(side, (list, tuple, str))))
             one = builtins_known.compare(type(operator).__name__, left, right)
             if one is False:
                 return False
@@ -293,7 +298,9 @@ class Expressions(RankState):
                 value = self.text_of(self.value(part.value, frame))
                 plain = isinstance(value, (str, int)) and part.format_spec is None and part.conversion == -1
             text = text + str(value) if plain and text is not None else None
-        return UNKNOWN if text is None or len(text) > builtins_known.LONGEST else text
+            if text is not None and len(text) > builtins_known.LONGEST:
+                text = None
+        return UNKNOWN if text is None else text
 
     def _of_starred(self, node: ast.Starred, frame: Frame) -> Any:
         return self.value(node.value, frame)
@@ -409,7 +416,10 @@ class Expressions(RankState):
         if id(value) in self.lost:
             return None
         if isinstance(value, (list, tuple, dict, range, str)):
-            return list(value) if len(value) <= builtins_known.LONGEST else None
+            if len(value) > builtins_known.LONGEST:
+                return None
+            self.world.step(len(value))
+            return list(value)
         if isinstance(value, set):
             return sorted(value, key=repr) if len(value) <= 1 else None
         if isinstance(value, Supply):

@@ -41,6 +41,10 @@ _TRANSPARENT = frozenset(
 )
 
 
+#: A class with more bases, direct or not, is not known.
+_MOST_BASES = 64
+
+
 class Interpreter(Calls):
     """One rank of a world, from the first line of a script on."""
 
@@ -138,7 +142,10 @@ class Interpreter(Calls):
             old.forget()
             return
         if isinstance(old, list) and isinstance(node.op, ast.Add):
-            self.lose(old) if not isinstance(right, (list, tuple)) else old.extend(right)
+            if isinstance(right, (list, tuple)) and len(old) + len(right) <= builtins_known.LONGEST:
+                old.extend(right)
+            else:
+                self.lose(old)
             return
         self.store(node.target, builtins_known.operate(type(node.op).__name__, old, right), frame)
 
@@ -369,7 +376,7 @@ class Interpreter(Calls):
                 if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
             ]
             made.fields = tuple(fields)
-        self.store_name(node.name, UNKNOWN if node.keywords else made, frame)
+        self.store_name(node.name, UNKNOWN if node.keywords or len(made.line) > _MOST_BASES else made, frame)
 
 
 def _as_load(target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:

@@ -101,6 +101,8 @@ def dtype_of(value: Any) -> str | None:
 
 def _shape_of(given: list[Any]) -> tuple[int, ...] | None:
     sizes = given[0] if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
+    if len(sizes) > _MOST:
+        return None
     if all(isinstance(one, int) and not isinstance(one, bool) and 0 <= one < 1 << 40 for one in sizes):
         return tuple(sizes)
     return None
@@ -171,7 +173,7 @@ def _from_data(follows: Follower, name: str, given: list[Any], keywords: dict[st
         return Tensor(shape, "int64" if name == "LongTensor" else "float32")
     if isinstance(value, Tensor):
         return Tensor(value.shape, _dtype(follows, keywords, value.dtype), value.data)
-    shape, data = _nested(value)
+    shape, data = _nested(follows, value)
     known = [one for one in data or () if one is not UNKNOWN]
     default = None
     if name != "tensor" and name != "as_tensor":
@@ -182,7 +184,7 @@ def _from_data(follows: Follower, name: str, given: list[Any], keywords: dict[st
     return Tensor(shape, _dtype(follows, keywords, default), data if data is not None and len(data) <= _MOST else None)
 
 
-def _nested(value: Any, depth: int = 0) -> tuple[tuple[int, ...] | None, list[Any] | None]:
+def _nested(follows: Follower, value: Any, depth: int = 0) -> tuple[tuple[int, ...] | None, list[Any] | None]:
     """Return the shape of nested lists, and their numbers if they are few."""
     if isinstance(value, (bool, int, float)):
         return (), [value]
@@ -194,7 +196,8 @@ def _nested(value: Any, depth: int = 0) -> tuple[tuple[int, ...] | None, list[An
         return ((len(value),) if plain else None), None
     if not value:
         return (0,), []
-    parts = [((), [UNKNOWN]) if one is UNKNOWN else _nested(one, depth + 1) for one in value]
+    follows.world.step(len(value))
+    parts = [((), [UNKNOWN]) if one is UNKNOWN else _nested(follows, one, depth + 1) for one in value]
     inner = parts[0][0]
     if inner is None or any(shape != inner for shape, _ in parts):
         return None, None
@@ -247,7 +250,7 @@ def attribute(follows: Follower, tensor: Tensor, name: str) -> Any:
     return Native(functools.partial(_called, follows, tensor, name))
 
 
-def _called(follows: Follower, tensor: Tensor, name: str, *given: Any, **keywords: Any) -> Any:
+def _called(follows: Follower, tensor: Tensor, name: str, /, *given: Any, **keywords: Any) -> Any:
     return method(follows, tensor, name, list(given), keywords)
 
 
@@ -406,7 +409,7 @@ def item(tensor: Tensor, index: Any) -> Any:
             return UNKNOWN
         data = [tensor.data[index]] if tensor.data is not None and len(tensor.shape) == 1 else None
         return _part(tensor, tensor.shape[1:], data)
-    if tensor.shape and isinstance(index, slice):
+    if tensor.shape and isinstance(index, slice) and index.step != 0:
         places = range(tensor.shape[0])[index]
         data = tensor.data[index] if tensor.data is not None and len(tensor.shape) == 1 else None
         return _part(tensor, (len(places), *tensor.shape[1:]), data)

@@ -199,7 +199,7 @@ def _joined(*given: Any, **keywords: Any) -> Any:
     raise NotApplicable
 
 
-def _started(follows: Follower, keywords: dict[str, Any]) -> Any:
+def _started(follows: Follower, keywords: dict[str, Any], /, *_: Any, **__: Any) -> Any:
     target = keywords.get("target")
     if follows.started < follows.rank:
         follows.started += 1
@@ -256,7 +256,7 @@ def group_attribute(follows: Follower, owner: Group, name: str) -> Any:
     """Return an attribute of a process group."""
     inside = follows.rank in owner.ranks
     answers = {"size": len(owner.ranks), "rank": owner.ranks.index(follows.rank) if inside else -1}
-    return Native(lambda: answers[name]) if name in answers else UNKNOWN
+    return Native(lambda *given, **keywords: answers[name]) if name in answers else UNKNOWN
 
 
 def helper_attribute(follows: Follower, owner: Options | Supply, name: str) -> Any:
@@ -267,15 +267,15 @@ def helper_attribute(follows: Follower, owner: Options | Supply, name: str) -> A
         if name in ("parse_args", "parse_known_args"):
             follows.world.assumed = True
             values = Instance(None, dict(owner))
-            return Native(lambda *given: values if name == "parse_args" else (values, []))
+            return Native(lambda *given, **keywords: values if name == "parse_args" else (values, []))
         if name in ("add_argument_group", "add_mutually_exclusive_group"):
             return Native(lambda *given, **keywords: owner)
         if name == "set_defaults":
-            return Native(lambda **keywords: owner.update(keywords))
+            return Native(lambda *given, **keywords: owner.update(keywords))
     return UNKNOWN
 
 
-def _option(follows: Follower, owner: Options, *given: Any, **keywords: Any) -> Any:
+def _option(follows: Follower, owner: Options, /, *given: Any, **keywords: Any) -> Any:
     names = [one for one in given if isinstance(one, str)]
     if not names:
         return UNKNOWN

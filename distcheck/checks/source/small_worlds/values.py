@@ -121,7 +121,7 @@ class Function:
 class Class:
     """A class of the project."""
 
-    __slots__ = ("bases", "fields", "name", "names")
+    __slots__ = ("bases", "fields", "line", "name", "names")
 
     def __init__(
         self, name: str, bases: list[Any], names: dict[str, Any], fields: tuple[str, ...] | None = None
@@ -131,33 +131,29 @@ class Class:
         self.names = names
         #: of a data class
         self.fields = fields
+        #: this class and its bases, direct or not, each once and in the order in which an attribute is searched
+        self.line: tuple[Class, ...] = tuple(
+            dict.fromkeys([self, *(one for base in bases if isinstance(base, Class) for one in base.line)])
+        )
 
-    def lookup(self, name: str, *, after: Class | None = None) -> Any:
-        """Return an attribute of the class or of a base that is known, else None; ``after``: of its bases only."""
-        if after is not self and name in self.names:
-            return self.names[name]
-        for base in self.bases:
-            if isinstance(base, Class) and (found := base.lookup(name)) is not None:
-                return found
-        return None
+    def lookup(self, name: str) -> Any:
+        """Return an attribute of the class or of a base that is known, else None."""
+        return next((one.names[name] for one in self.line if name in one.names), None)
 
     @property
     def packages(self) -> frozenset[str]:
         """The packages of its bases from outside; ``?`` for one that is not known."""
-        found: set[str] = set()
-        for base in self.bases:
-            found |= (
-                base.packages if isinstance(base, Class) else {base.package if isinstance(base, Outside) else RESULT}
-            )
-        return frozenset(found)
+        return frozenset(base.package if isinstance(base, Outside) else RESULT for base in self._outside)
 
     @property
     def is_plain(self) -> bool:
         """Whether all of it is known: no base from outside that has attributes of its own."""
-        return all(
-            base.is_plain if isinstance(base, Class) else isinstance(base, Outside) and base.name in _PLAIN
-            for base in self.bases
-        )
+        return all(isinstance(base, Outside) and base.name in _PLAIN for base in self._outside)
+
+    @property
+    def _outside(self) -> list[Any]:
+        """Bases that are no classes of the project, of all classes in its line."""
+        return [base for one in self.line for base in one.bases if not isinstance(base, Class)]
 
 
 _PLAIN = frozenset(

@@ -17,6 +17,8 @@ from .values import Blocked, Group, ScriptExit, Undecided, WorldSize
 
 #: how many steps all ranks of a world may take together
 STEPS = 30_000
+#: how many elements of a list cost as much as a step
+ELEMENTS = 16
 #: how often the ranks of a world are followed again
 ROUNDS = 400
 _MESSAGES = ("send", "recv")
@@ -59,9 +61,9 @@ class World:
         found.uses = self.uses_size
         return found
 
-    def step(self) -> None:
-        """Count a step of a rank."""
-        self.steps += 1
+    def step(self, elements: int = 0) -> None:
+        """Count a step of a rank, and what it takes for so many elements."""
+        self.steps += 1 + elements // ELEMENTS
         if self.steps > self.limit:
             raise Undecided
 
