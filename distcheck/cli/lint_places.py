@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from distcheck.core.model import Finding
@@ -20,6 +21,16 @@ def as_one_source(finding: Finding, files: Mapping[str, FileFacts]) -> Finding:
     line = cells.index((where.cell, where.line)) + 1
     end_line = None if where.end_line is None else line + where.end_line - where.line
     return finding._replace(where=where._replace(cell=None, line=line, end_line=end_line))
+
+
+def with_cells(text: str, cells: Sequence[tuple[int, int]]) -> str:
+    """Return a message of Python's parser whose ``on line 31`` names the cell, if it is about a notebook."""
+
+    def named(found: re.Match[str]) -> str:
+        number = int(found[1])
+        return "on line {1} of cell {0}".format(*cells[number - 1]) if 0 < number <= len(cells) else found[0]
+
+    return re.sub(r"\bon line (\d+)", named, text)
 
 
 def in_place(finding: Finding, files: Mapping[str, FileFacts], known: dict[str, list[str]]) -> Finding:

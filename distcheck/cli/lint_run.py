@@ -19,7 +19,7 @@ from distcheck.core.rank_evidence import ACCELERATE_SINCE, NEEDS, SCRIPTS, SINCE
 from distcheck.rules import Selection
 
 from .lint_inputs import DelayedProgress, LintFiles, LintOptions, bytes_of, covers_repositories, has_changed, say
-from .lint_places import in_place
+from .lint_places import in_place, with_cells
 from .lint_verdicts import RunMemory, Seen, memory_of
 
 if TYPE_CHECKING:
@@ -321,6 +321,7 @@ def _not_parsed(files: Mapping[str, FileFacts], inputs: LintFiles, changed: Mapp
     found = []
     for path, problem in broken.items():
         why, line, column = problem
+        why = with_cells(why, files[path].cells)
         try:
             data = bytes_of(path, inputs, changed)
         except OSError:

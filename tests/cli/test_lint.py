@@ -526,6 +526,15 @@ def test_what_can_not_be_read_is_told_and_the_rest_is_checked(tmp_path: Path) ->
     )
 
 
+def test_what_python_says_of_a_notebook_names_the_cell(tmp_path: Path) -> None:
+    cells = ["import torch.distributed as dist\n", "\ndef train():\n"]
+    plain = {"cells": [{"cell_type": "code", "source": text} for text in cells], "metadata": {}, "nbformat": 4}
+    (tmp_path / "nb.ipynb").write_text(json.dumps(plain))
+    (finding,) = report_of("lint", "nb.ipynb", cwd=tmp_path)["findings"]
+    assert finding["code"] == "DC904"
+    assert "expected an indented block after function definition on line 2 of cell 2" in finding["message"]
+
+
 def test_only_where_nothing_could_be_read_the_status_is_2(tmp_path: Path) -> None:
     folder = project(tmp_path, broken="import torch.distributed\ndef f(:\n", good=GOOD)
     assert lint(folder, "good.py", "gone.py").returncode == 1
