@@ -164,6 +164,20 @@ FAULTS = (
         "    dist.barrier()", "not 0", severity="error",
     ),
     Fault(
+        "DC502", "ddp",
+        (
+            (
+                '        dist.init_process_group("nccl", device_id=device)\n',
+                '        first = int(os.environ.get("NODE_RANK", "0"))\n'
+                '        world = int(os.environ["WORLD_SIZE"])\n'
+                '        wait = timedelta(seconds=4)\n'
+                '        dist.init_process_group("nccl", timeout=wait, rank=first, world_size=world)\n',
+            ),
+            ("from pathlib import Path\n", "from datetime import timedelta\nfrom pathlib import Path\n"),
+        ),
+        "rank=first, world_size=world)", severity="error",
+    ),
+    Fault(
         "DC706", "ddp",
         (
             (
