@@ -165,7 +165,7 @@ def _not_reached(problem: MembershipProblem, answer: MembershipAnswer) -> Findin
             f"another run of distcheck has its membership check at {place}"
             + (f" on {problem.detail}" if problem.detail else ""),
             Fix(
-                "give all hosts of one run the same rendezvous and port, and two runs on one host different ports",
+                "give all hosts of one run the same rendezvous, port and token, and two runs on a host different ports",
                 where="launch-line",
             ),
         ),
@@ -196,7 +196,8 @@ def _kept_away(problem: MembershipProblem, answer: MembershipAnswer) -> Finding:
     elif problem.kind == "other-run":
         message = f"{caller} called this port for another run, and was not counted"
         fix = Fix(
-            "give all hosts of one run the same rendezvous and port, and two runs different ports", where="launch-line"
+            "give all hosts of one run the same rendezvous, port and token, and two runs different ports",
+            where="launch-line",
         )
     else:
         message = (

@@ -4,7 +4,9 @@ The rendezvous host serves and the others call it. All learn the same result wit
 and reads nothing from the network but bounded JSON. The hosts are compared later, and :mod:`.connectivity` checks
 whether they reach each other's other ports.
 
-Protocol: the caller sends one line. The server answers with one line a beat, and the last one contains ``done``.
+Protocol: the caller sends one line. The server answers with one line a beat, and the last one contains ``done``. Each
+line ends with a tag that only who knows the key of the job can make (HMAC-SHA256, RFC 2104). That of an answer is bound
+to the ``instance`` of the call. So no side sends the key, and no answer to another call counts. Refusals have no tag.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import hmac
 import json
 import os
 import random
+import re
 import selectors
 import socket
 import threading
@@ -39,7 +43,7 @@ from .sockets import (
 )
 
 #: Version of the protocol; another one is refused, and named.
-PROTOCOL = 1
+PROTOCOL = 2
 #: Longest payload of a host, in bytes as JSON: codes and a few sentences.
 MOST_PAYLOAD_BYTES = 8 << 10
 #: Longest line of a caller: a payload and its envelope.
@@ -220,7 +224,7 @@ class _Rendezvous(NamedTuple):
     port: int
     start: float
     timeout_s: float
-    key: str
+    key: bytes
     #: identifies this call among all others, of the same host too
     instance: str
     progress: Progress | None
@@ -233,8 +237,13 @@ class _Rendezvous(NamedTuple):
         if self.progress is not None:
             self.progress(present, of, missing)
 
-    def hello(self, **more: Any) -> bytes:
-        return _line(key=self.key, instance=self.instance, **more)
+    def call(self, **more: Any) -> bytes:
+        """Return the line of a caller."""
+        return _with_tag(_line(instance=self.instance, **more), self.key, _CALL)
+
+    def answer(self, **more: Any) -> bytes:
+        """Return a line of the server, without the tag for one caller."""
+        return _line(instance=self.instance, **more)
 
 
 class _ServedElsewhere(Exception):  # noqa: N818 - no error: another process serves this roll, so this one calls it
@@ -249,13 +258,37 @@ def _join(rendezvous: _Rendezvous) -> MembershipAnswer:
     return _call(rendezvous)
 
 
-def _digest(key: str) -> str:
-    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:24]
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "replace")).digest()
 
 
 def _line(**fields: Any) -> bytes:
     message = {"distcheck": "roll", "v": PROTOCOL, "version": __version__, **fields}
     return json.dumps(message, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+
+
+#: What the tag of a caller's line is bound to; that of a server's line is bound to the instance of the call.
+_CALL = "call"
+_TAG = re.compile(rb',"tag":"([0-9a-f]{64})"\}\Z')
+
+
+def _with_tag(line: bytes, key: bytes, to: str) -> bytes:
+    """Return a line with the tag of who knows the key.
+
+    :param to: ``call``, or the instance of the call that the line answers
+    """
+    body = line.rstrip(b"\n")
+    return body[:-1] + b',"tag":"' + _tag(body, key, to) + b'"}\n'
+
+
+def _has_tag(line: bytes, key: bytes, to: str) -> bool:
+    """Return whether a line, without its end, has the tag of who knows the key."""
+    found = _TAG.search(line)
+    return found is not None and hmac.compare_digest(found[1], _tag(line[: found.start()] + b"}", key, to))
+
+
+def _tag(body: bytes, key: bytes, to: str) -> bytes:
+    return hmac.new(key, to.encode() + b"\0" + body, hashlib.sha256).hexdigest().encode()
 
 
 def _read_line(line: bytes) -> dict[str, Any] | None:
@@ -376,8 +409,7 @@ class _Server:
 
     def _same_roll(self, address: str) -> bool:
         """Return whether another process, which started before, serves the same check there."""
-        message = _ask_who(address, self.rendezvous, 1.0)
-        return message is not None and message.get("key") == self.rendezvous.key and message.get("of") is not None
+        return _ask_who(address, self.rendezvous, 1.0) is not None
 
     def _serve(self) -> None:
         """Wait until all hosts joined, none can join any more, or the time is over."""
@@ -492,26 +524,29 @@ class _Server:
         message = _read_line(bytes(line))
         if message is None:
             return self._drop(peer)
+        known = _has_tag(bytes(line), self.rendezvous.key, _CALL)
         peer.answered = True
         peer.received.clear()
-        return self._hear(peer, message)
+        return self._hear(peer, message, known)
 
-    def _hear(self, peer: _Peer, message: Mapping[str, Any]) -> bool:
+    def _hear(self, peer: _Peer, message: Mapping[str, Any], known: bool) -> bool:
+        """Answer the line of a caller.
+
+        :param known: it has the tag of who knows the key
+        """
         rendezvous = self.rendezvous
         if message.get("v") != PROTOCOL:
             version = _text(message.get("version"), 40) or "unknown"
             self._note("other-version", peer.address, f"{_text(message.get('host'))} runs distcheck {version}")
             return self._turn_away(peer, "other-version")
-        # a stranger must not learn the key, with which it could join
-        if message.get("ask") == "who" and message.get("key") == rendezvous.key:
-            self._send(peer, rendezvous.hello(of=rendezvous.host_count, host=rendezvous.own.host))
-            return False
-        if message.get("ask") == "who":
-            return self._turn_away(peer, "other-run")
-        if message.get("key") != rendezvous.key:
-            self._note("other-run", peer.address, _text(message.get("host")))
+        if not known:
+            if message.get("ask") != "who":
+                self._note("other-run", peer.address, _text(message.get("host")))
             return self._turn_away(peer, "other-run")
         peer.instance = _text(message.get("instance"), 64)
+        if message.get("ask") == "who":
+            self._answer_to(peer, rendezvous.answer(of=rendezvous.host_count, host=rendezvous.own.host))
+            return False
         peer.call = _host_call(message, peer.address)
         older = self.callers.get(peer.instance)
         if (
@@ -522,7 +557,7 @@ class _Server:
         self.left.pop(peer.instance, None)
         self.disagreeing += self._disagrees(peer.call)
         self._rank_info(peer.call, peer)
-        self._send(peer, self._status())
+        self._answer_to(peer, self._status())
         return True
 
     def _rank_info(self, call: HostCheckIn, peer: _Peer | None) -> None:
@@ -574,7 +609,7 @@ class _Server:
             self.problems.setdefault((kind, address), problem)
 
     def _status(self) -> bytes:
-        return self.rendezvous.hello(of=self.rendezvous.host_count, present=self.present, missing=self.missing_text)
+        return self.rendezvous.answer(of=self.rendezvous.host_count, present=self.present, missing=self.missing_text)
 
     def _missing(self) -> tuple[int, ...]:
         """Return the node ranks that no host has; hosts without one count as the first free ones."""
@@ -593,7 +628,11 @@ class _Server:
                 if now - peer.since > _SILENCE_S:
                     self._drop(peer)
             elif not peer.pending:
-                self._send(peer, line)
+                self._answer_to(peer, line)
+
+    def _answer_to(self, peer: _Peer, line: bytes) -> None:
+        """Send a line with the tag for the call of this peer."""
+        self._send(peer, _with_tag(line, self.rendezvous.key, peer.instance))
 
     def _send(self, peer: _Peer, line: bytes) -> None:
         peer.pending += line
@@ -623,7 +662,7 @@ class _Server:
             share = min(_MOST_ANSWER_BYTES, _MOST_ANSWERS_BYTES // len(callers))
             line = _write_answer(self.rendezvous, answer, share)
             for peer in callers:
-                self._send(peer, line)
+                self._answer_to(peer, line)
             end = time.monotonic() + _GRACE_S
             while any(peer.pending for peer in self.peers.values()) and time.monotonic() < end:
                 for item, mask in self.selector.select(0.05):
@@ -683,7 +722,7 @@ def _write_answer(rendezvous: _Rendezvous, answer: MembershipAnswer, most: int) 
         "missing": "" if answer.roll is None else rank_ranges(answer.roll.missing),
         "surplus": [] if answer.roll is None else [list(item) for item in answer.roll.surplus],
     }
-    return rendezvous.hello(
+    return rendezvous.answer(
         done=True,
         of=rendezvous.host_count,
         roll=roll,
@@ -731,20 +770,20 @@ class _MasterFinder:
                 if message.get("instance") == self.rendezvous.instance:
                     self.elsewhere = ""  # a detour leads back to this process
                     return
-                if message.get("key") == self.rendezvous.key and message.get("of") is not None:
-                    self.other_master = True
-                    return
+                self.other_master = True
+                return
             self._stopped.wait(_RETRY_MOST_S)
 
 
 def _ask_who(address: str, rendezvous: _Rendezvous, limit_s: float) -> dict[str, Any] | None:
-    """Return the process that serves the check there; None if there is none."""
+    """Return the answer of the process that serves the same check there; None if there is none."""
     try:
         with socket.create_connection((address, rendezvous.port), timeout=limit_s) as connection:
-            connection.sendall(rendezvous.hello(ask="who"))
-            return _read_line(connection.recv(_MOST_LINE_BYTES).partition(b"\n")[0])
+            connection.sendall(rendezvous.call(ask="who"))
+            line = connection.recv(_MOST_LINE_BYTES).partition(b"\n")[0]
     except OSError:
         return None
+    return _read_line(line) if _has_tag(line, rendezvous.key, rendezvous.instance) else None
 
 
 # the callers
@@ -854,7 +893,7 @@ def _talk(rendezvous: _Rendezvous, address: str, limit_s: float) -> MembershipAn
             return problem("refused", os.strerror(errno.ECONNREFUSED))
         set_user_timeout(connection, _LOST_S)
         try:
-            connection.sendall(rendezvous.hello(**_plain(rendezvous.own)))
+            connection.sendall(rendezvous.call(**_plain(rendezvous.own)))
         except OSError as error:
             return problem("closed", error.strerror or str(error))
         return _listen_to(rendezvous, connection, problem)
@@ -901,7 +940,7 @@ def _listen_to(
                 return problem(
                     "other-version", f"distcheck {_text(message.get('version'), 40)} there, {__version__} here"
                 )
-            if message.get("refused"):
+            if message.get("refused") or not _has_tag(line, rendezvous.key, rendezvous.instance):
                 return problem("other-run", _text(message.get("host")))
             heard = time.monotonic()
             if message.get("done"):

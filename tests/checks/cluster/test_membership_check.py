@@ -77,8 +77,10 @@ def together(*calls: Callable[[], MembershipAnswer]) -> list[Any]:
 
 
 @contextlib.contextmanager
-def server(answer: bytes | None, *, speaks_first: bool = False, closes: bool = False) -> Iterator[int]:
-    """Some other program on a port: what it says, and whether before or after it is spoken to."""
+def server(
+    answer: bytes | Callable[[bytes], bytes] | None, *, speaks_first: bool = False, closes: bool = False
+) -> Iterator[int]:
+    """Some other program on a port: what it says, or makes of what it hears, and whether before it is spoken to."""
     stop = threading.Event()
     held: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -93,10 +95,9 @@ def server(answer: bytes | None, *, speaks_first: bool = False, closes: bool = F
                 held.append(connection)
                 connection.settimeout(0.5)
                 with contextlib.suppress(OSError):
-                    if answer is not None and not speaks_first:
-                        connection.recv(4096)
+                    heard = b"" if answer is None or speaks_first else connection.recv(4096)
                     if answer is not None:
-                        connection.sendall(answer)
+                        connection.sendall(answer(heard) if callable(answer) else answer)
                     if closes or (answer is not None and not speaks_first):
                         connection.close()
 
@@ -267,7 +268,7 @@ def test_good_hundreds_of_callers_from_one_thread() -> None:
 
 
 def test_good_of_very_many_callers_a_host_learns_of_some() -> None:
-    meeting = membership_check._Rendezvous(HostCheckIn("node0"), 9000, "node0", 1, 0.0, 1.0, "", "", None)
+    meeting = membership_check._Rendezvous(HostCheckIn("node0"), 9000, "node0", 1, 0.0, 1.0, b"", "", None)
     callers = tuple(HostCheckIn(f"node{rank}", rank, 8, 9000, "DC320" if rank == 8000 else "") for rank in range(9000))
     answer = MembershipAnswer(Roll(9000, 9000, of="hosts"), callers, ranks=72000)
     line = membership_check._write_answer(meeting, answer, 8192)
@@ -416,11 +417,43 @@ def test_bad_a_caller_that_dies_is_missing_again() -> None:
 
 @pytest.mark.slow
 def test_bad_a_server_that_dies_is_lost() -> None:
-    status = json.dumps({"distcheck": "roll", "v": 1, "of": 2, "present": 1, "missing": "1"}, separators=(",", ":"))
-    with server(status.encode() + b"\n") as port:
+    with server(lambda called: _answer(called, "job 1", of=2, present=1, missing="1")) as port:
         answer = call(port, 1, timeout_s=1.0)
     assert answer.roll is None
     assert answer.problems[0].kind == "lost"
+
+
+ALL_HERE = {"done": True, "of": 2, "roll": {"world_size": 2, "present": 2, "missing": ""}, "all_callers": True}
+
+
+@pytest.mark.parametrize("how", ["without a tag", "another key", "to another call", "changed"])
+def test_bad_who_takes_the_port_first_and_does_not_know_the_key_is_not_believed(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any user of the first host could: the caller sent its key, and believed the answer."""
+    monkeypatch.setattr(membership_check, "_PATIENCE_S", 0.2)
+    heard: list[bytes] = []
+
+    def impostor(called: bytes) -> bytes:
+        heard.append(called)
+        if how == "without a tag":
+            return membership_check._line(**ALL_HERE)
+        if how == "to another call":
+            other = membership_check._line(instance="another")
+            return _answer(other, "job 1", **ALL_HERE)
+        line = _answer(called, "job 1" if how == "changed" else "guess", **ALL_HERE)
+        return line.replace(b'"present":2', b'"present":1')
+
+    with server(impostor) as port:
+        answer = call(port, 1)
+    assert (answer.roll, [item.kind for item in answer.problems]) == (None, ["other-run"])
+    key = membership_check._digest("job 1")
+    assert all(key not in line and key.hex().encode() not in line for line in heard)
+
+
+def test_good_who_knows_the_key_is_believed() -> None:
+    with server(lambda called: _answer(called, "job 1", **ALL_HERE)) as port:
+        assert call(port, 1).complete
 
 
 # nobody, or somebody else, listens
@@ -536,7 +569,7 @@ NAMES = ("host", "node_rank", "nproc", "host_count", "payload", "roll", "callers
 
 @given(st.dictionaries(st.sampled_from(NAMES), PLAIN))
 def test_good_whatever_comes_over_the_wire_is_read_or_left_out(said: dict[str, Any]) -> None:
-    meeting = membership_check._Rendezvous(HostCheckIn("me", 1, 2, 3), 3, "node0", 1, 0.0, 1.0, "", "", None)
+    meeting = membership_check._Rendezvous(HostCheckIn("me", 1, 2, 3), 3, "node0", 1, 0.0, 1.0, b"", "", None)
     found = membership_check._host_call(said)
     assert found.host.isprintable()
     assert found.node_rank is None or found.node_rank >= 0
@@ -579,7 +612,13 @@ def _hello(port: int, rank: int, count: int, *, instance: str, payload: str = ""
     meeting = membership_check._Rendezvous(
         own, count, "127.0.0.1", port, 0.0, 1.0, membership_check._digest("job 1"), instance, None
     )
-    return meeting.hello(**membership_check._plain(own))
+    return meeting.call(**membership_check._plain(own))
+
+
+def _answer(called: bytes, key: str, **fields: Any) -> bytes:
+    """The line of a server that knows a key, to the call that it has heard."""
+    line = membership_check._line(instance="server", **fields)
+    return membership_check._with_tag(line, membership_check._digest(key), json.loads(called)["instance"])
 
 
 def _connected(port: int) -> socket.socket:

@@ -17,6 +17,7 @@ import pytest
 from distcheck.checks.cluster import membership_check
 from distcheck.checks.cluster.connectivity import _HELLO, _Guest
 from distcheck.checks.cluster.membership_check import (
+    _CALL,
     _MOST_LINE_BYTES,
     HostCheckIn,
     MembershipAnswer,
@@ -28,6 +29,7 @@ from distcheck.checks.cluster.membership_check import (
     _read_ranges,
     _Rendezvous,
     _Server,
+    _with_tag,
 )
 from distcheck.checks.cluster.sockets import ROLL_MARK
 from distcheck.cli.collective import token_of
@@ -39,10 +41,16 @@ MESSAGES = 1000
 #: Values that a field may have: each kind of JSON, too long, too large, nested, with control characters.
 VALUES = (None, True, -1, 2**80, 1e308, "x" * 3000, "\x1b[2J", [], {}, [[[]]] * 5, "0-1048575," * 50, 0, 1, {"a": {}})
 FIELDS = (
-    "v", "key", "host", "node_rank", "nproc", "host_count", "payload", "instance", "ask", "version", "done", "refused",
+    "v", "host", "node_rank", "nproc", "host_count", "payload", "instance", "ask", "version", "done", "refused",
     "roll", "callers", "surplus", "present", "of", "missing",
 )  # fmt: skip
+INSTANCE = "ab" * 8
 _LOADED: list[str] = []
+
+
+def _call(key: str = "", **fields: Any) -> bytes:
+    """The line of a caller that knows a key."""
+    return _with_tag(_line(**fields), _digest(key), _CALL)
 
 
 def _hear_pickles(event: str, _arguments: Any) -> None:
@@ -58,18 +66,20 @@ def _message(chance: random.Random) -> bytes:
         return ROLL_MARK + b"[" * chance.randrange(16000) + b"\n"
     if kind < 0.4:
         return b"cposix\nsystem\n(S'true'\ntR."
-    fields = {"distcheck": "roll", "v": 1, "key": _digest("")}
+    fields: dict[str, Any] = {"distcheck": "roll", "v": membership_check.PROTOCOL}
     fields.update((name, chance.choice(VALUES)) for name in chance.sample(FIELDS, chance.randrange(8)))
-    line = bytearray(json.dumps(fields, separators=(",", ":")).encode())
+    # what a reader does with fields shows only behind a tag that it accepts: that of a caller, or of the server
+    to = chance.choice((_CALL, INSTANCE))
+    line = bytearray(_with_tag(json.dumps(fields, separators=(",", ":")).encode(), _digest(""), to))
     if kind < 0.5:
         line[chance.randrange(len(line))] = chance.randrange(256)
-    return bytes(line) + b"\n"
+    return bytes(line)
 
 
 def _server(host_count: int = 8) -> _Server:
     own = HostCheckIn("node1", 0, 1, host_count)
     return _Server(
-        _Rendezvous(own, host_count, "127.0.0.1", 29500, time.monotonic(), 60.0, _digest(""), "ab" * 8, None)
+        _Rendezvous(own, host_count, "127.0.0.1", 29500, time.monotonic(), 60.0, _digest(""), INSTANCE, None)
     )
 
 
@@ -120,7 +130,7 @@ def test_no_message_breaks_a_reader_or_loads_a_pickle() -> None:
     assert _LOADED == []
 
 
-@pytest.mark.parametrize("line", [_line(key=_digest(""), ask="who"), _line(key="another job"), _line(v=99)])
+@pytest.mark.parametrize("line", [_call(ask="who"), _call("another job"), _line(v=99)])
 def test_one_line_gets_one_answer_however_much_follows(line: bytes) -> None:
     server = _server()
     stranger, peer = _join(server)
@@ -140,16 +150,22 @@ def test_one_line_gets_one_answer_however_much_follows(line: bytes) -> None:
     server.close()
 
 
-@pytest.mark.parametrize("asked", [{}, {"ask": "who"}, {"ask": "who", "key": "guess"}, {"key": "guess"}, {"v": 99}])
-def test_a_stranger_does_not_learn_the_key(asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "asked",
+    [
+        _line(), _line(ask="who"), _call("guess", ask="who"), _call("guess"), _line(v=99), _line(tag="0" * 64),
+        _with_tag(_line(ask="who"), _digest(""), INSTANCE),
+    ],
+)  # fmt: skip
+def test_a_stranger_does_not_learn_the_key(asked: bytes) -> None:
     """The answer to "who" held it, and so did a refusal: with it, a stranger joined as a host."""
     server = _server()
     stranger, peer = _join(server)
-    stranger.sendall(_line(**asked))
+    stranger.sendall(asked)
     server._receive(peer)
     answer = stranger.recv(1 << 16)
     assert b"refused" in answer
-    assert server.rendezvous.key.encode() not in answer and server.rendezvous.instance.encode() not in answer
+    assert server.rendezvous.key.hex().encode() not in answer and server.rendezvous.instance.encode() not in answer
     assert server.present == 1
     stranger.close()
     server.close()
@@ -159,9 +175,10 @@ def test_who_has_the_key_gets_an_answer() -> None:
     server = _server()
     for more in ({"ask": "who"}, {"host": "node2", "node_rank": 1, "instance": "x"}):
         stranger, peer = _join(server)
-        stranger.sendall(_line(key=server.rendezvous.key, **more))
+        stranger.sendall(_call(**more))
         server._receive(peer)
-        assert b"refused" not in stranger.recv(1 << 16)
+        answer = stranger.recv(1 << 16)
+        assert b"refused" not in answer and server.rendezvous.key.hex().encode() not in answer
     assert server.present == 2
     server.close()
 
@@ -176,7 +193,7 @@ def test_connections_that_send_nothing_do_not_pile_up(monkeypatch: pytest.Monkey
             callers.append(socket.create_connection(listener.getsockname()))
             server._accept(listener)
             if number == 0:
-                callers[0].sendall(_line(key=server.rendezvous.key, host="node2", node_rank=1, instance="x"))
+                callers[0].sendall(_call(host="node2", node_rank=1, instance="x"))
                 server._receive(next(iter(server.peers.values())))
         assert len(server.peers) == 21
         assert server.present == 2
