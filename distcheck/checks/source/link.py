@@ -270,6 +270,8 @@ class Index:
         self._roots: list[Hashable] | None = None
         self._exactly = {parts: number for number, parts in reversed(list(enumerate(self.parts)))}
         self._found: dict[tuple[int, str], tuple[int, tuple[str, ...]] | None] = {}
+        #: kept by :mod:`.redefinitions`, by file
+        self.uses: dict[int, Any] = {}
 
     def locate(self, file: int, dotted: str) -> tuple[int, tuple[str, ...]] | None:
         """Return the project's file that holds what ``dotted`` names in an import of ``file``, and the names left over.

@@ -24,6 +24,7 @@ from .followed_scripts import KeptAnswers
 from .link import FileFacts, Index, chain
 from .project_texts import Answer, Mention, ProjectTexts, Question
 from .rank_reach import Guard
+from .redefinitions import standing
 from .source_spans import SourceSpan, SourceSpans
 from .source_tables import CallContext
 from .summary import Block, FileSummary, Scope
@@ -1100,11 +1101,11 @@ class Program(SourceSpans):
 
     def bound(self, file: int, term: tuple[Any, ...]) -> list[int]:
         """Return the terms that are assigned to a variable; none for any other term."""
-        scope = term[1] if term[0] == "v" else -1
+        scope = reader = term[1] if term[0] == "v" else -1
         while scope >= 0:
             own = self.index.scopes[file][scope]
             if term[2] in own.bindings:
-                return own.bindings[term[2]]
+                return standing(self.index, file, scope, term[2], reader)
             scope = own.parent
         return []
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from . import vocabulary
 from .link import Index, reachable
+from .redefinitions import standing
 from .source_text import destinations, first_parameter, last_name, plain_bindings, render
 from .summary import FileSummary
 from .values import NOTHING_KNOWN, Atom, Certainty, Kind, Value, value_of
@@ -91,7 +92,7 @@ class SourceTables:
             module = scopes[0] if scopes else None
             self._stars.append(list(module.stars) if module is not None else [])
             self._exports.append(
-                {name: plain_bindings(terms, values) for name, values in module.bindings.items()}
+                {name: plain_bindings(terms, standing(self.index, file, 0, name)) for name in module.bindings}
                 if module is not None
                 else {}
             )

@@ -8,6 +8,7 @@ from collections.abc import Container, Iterator
 from typing import Any
 
 from .program import EventRow, Program, SourceCall, cached
+from .redefinitions import standing
 from .source_text import argument_terms, last_name, operands
 from .values import PARTIAL, RANKS, Atom, Kind, RankCondition, Value
 
@@ -135,8 +136,9 @@ def _sources(program: Program, file: int, number: int) -> list[Ref]:
     if kind == "i":
         located = program.index.locate(file, term[1])
         if located is not None and len(located[1]) == 1 and located[0] != file:
-            bindings = program.index.scopes[located[0]][0].bindings.get(located[1][0], ())
-            return [(located[0], binding) for binding in bindings]
+            target, (name,) = located
+            if name in program.index.scopes[target][0].bindings:
+                return [(target, binding) for binding in standing(program.index, target, 0, name)]
     return []
 
 
@@ -203,7 +205,7 @@ def _bound(program: Program, file: int, scope: int, name: str) -> list[Ref]:
         own = scopes[scope]
         if own.kind != "class" or scope == start:
             if name in own.bindings:
-                return [(file, term) for term in own.bindings[name]]
+                return [(file, term) for term in standing(program.index, file, scope, name, start)]
             if any(parameter == name for parameter, _, _ in own.parameters):
                 return _passed(program, file, scope, name)
         scope = own.parent

@@ -7,6 +7,7 @@ from typing import Any
 from . import algebra, vocabulary
 from .algebra import stepped, under
 from .rank_reach import RankReach
+from .redefinitions import standing
 from .source_tables import CallContext
 from .source_text import first_parameter, last_name, operands
 from .values import (
@@ -103,7 +104,7 @@ class Variables(RankReach):
                         return context.parameters.get(name, NOTHING_KNOWN)
                     return self.parameter(file, scope, name)
                 if name in own.bindings:
-                    return self.binding(file, scope, name)
+                    return self.binding(file, scope, name, number)
             scope = own.parent
         for module in scopes[0].stars:
             located = self.index.locate(file, module)
@@ -120,9 +121,9 @@ class Variables(RankReach):
             return evidence
         return value_of(Kind.NAMED, name)
 
-    def binding(self, file: int, scope: int, name: str) -> Value:
-        """Return everything that is assigned to a name in a scope."""
-        terms = self.index.scopes[file][scope].bindings[name]
+    def binding(self, file: int, scope: int, name: str, reader: int = -1) -> Value:
+        """Return everything that is assigned to a name in a scope, as another scope reads it (see :func:`standing`)."""
+        terms = standing(self.index, file, scope, name, reader)
         text = f"merged: {name} is assigned different values"
         found = merged(
             [self.value(file, term) for term in terms[-MOST_BINDINGS:]],
