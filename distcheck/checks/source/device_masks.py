@@ -14,9 +14,8 @@ from .device_indices import rank_in_text
 from .device_uses import BINDERS, CONTEXTS, LOADED, MASK, MASKS, called_in, device_uses, files_from
 from .environment_variables import VariableWrite, writes
 from .program import FEW, EventRow, Program, SourceCall
-from .shared_devices import is_made_of_rank
 from .source_text import last_name
-from .unbound_groups import on_current_gpu
+from .unbound_groups import is_made_of_rank, on_current_gpu
 from .values import Atom, Kind, NoConstant
 from .vocabulary import PROCESSES, SPAWNS, words
 

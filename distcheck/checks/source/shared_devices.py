@@ -33,7 +33,15 @@ from .environment_variables import writes
 from .program import FEW, EventRow, Program, SourceCall, cached
 from .several_ranks import has_one_gpu, signs
 from .source_text import last_name
-from .unbound_groups import GROUP_WRAPPERS, binds_device, masked_by_rank, on_current_gpu, uses_nccl, world_of_one
+from .unbound_groups import (
+    GROUP_WRAPPERS,
+    binds_device,
+    is_made_of_rank,
+    masked_by_rank,
+    on_shared_gpu,
+    uses_nccl,
+    world_of_one,
+)
 from .values import RANKS, Kind, Value, Who
 from .vocabulary import INIT_GROUP, PROCESSES, SPAWNS
 
@@ -218,18 +226,6 @@ def _target(row: EventRow) -> tuple[str, ...]:
     return (row.term_text(row.payload[0]), row.payload[1]) if row.kind == "attribute" else (row.payload[0],)
 
 
-def is_made_of_rank(value: Value) -> bool:
-    """Return whether a value is, or is made of, the number of this process."""
-    return any(
-        one.kind in RANKS or one.kind == Kind.RANK_DEPENDENT or (one.kind == Kind.ENV_TEXT and one.const in _RANK_NAMES)
-        for atom in value
-        for one in (atom, *atom.of, *(inner for part in atom.of for inner in part.of))
-    )
-
-
-_RANK_NAMES = frozenset(name for name, kind in vocabulary.VARIABLES.items() if kind in RANKS)
-
-
 def _uses(row: EventRow, holder: EventRow, term: int) -> bool:
     """Return whether a call is given what an assignment holds, by its name: equal literals are one term."""
     if not isinstance(row, SourceCall):
@@ -368,7 +364,7 @@ def _before_binding(program: Program, seen: set[tuple[int, int]]) -> Iterator[Fi
         for call in program.rows_of(late.file, late.scope):
             if call.number >= late.number:
                 break
-            if not isinstance(call, SourceCall) or (call.file, call.line) in seen or not on_current_gpu(program, call):
+            if not isinstance(call, SourceCall) or (call.file, call.line) in seen or not on_shared_gpu(program, call):
                 continue
             if not (program.dominates(call, late) or _precedes(program, call, late)):
                 continue
@@ -410,7 +406,7 @@ def _never_bound(program: Program, seen: set[tuple[int, int]]) -> Iterator[Findi
         for call in program.rows_of(wrap.file, wrap.scope):
             if call.number >= wrap.number:
                 break
-            if not isinstance(call, SourceCall) or (call.file, call.line) in seen or not on_current_gpu(program, call):
+            if not isinstance(call, SourceCall) or (call.file, call.line) in seen or not on_shared_gpu(program, call):
                 continue
             moved = (call.event[7], call.receiver_term)
             if not model.isdisjoint(moved) and not program.excludes(call, wrap) and _all_ranks_run(program, call):

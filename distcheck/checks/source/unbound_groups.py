@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import vocabulary
@@ -33,6 +34,8 @@ from .vocabulary import INIT_GROUP
 
 #: What a model of several ranks is wrapped by.
 GROUP_WRAPPERS = tuple(dotted for dotted, way in vocabulary.WRAPPERS.items() if way != "dp")
+#: Methods of libraries that set up the ranks: ``Engine.init_process_group()``, ``setup_distributed()``.
+_SETUP = lazy(r"_*(?:init(?:iali[sz]e)?|set_?up)_(?:\w+_)?(?:process_?groups?|distributed|dist)(?:_\w*)?$")
 
 
 @probe(rules.DC206)
@@ -106,7 +109,27 @@ def binds_device(program: Program, files: Iterable[int]) -> bool:
         return True
     if any(_has_device(call) for call in called_in(program, wanted, INIT_GROUP)):
         return True
+    if _sets_up_elsewhere(program, wanted):
+        return True
     return masked_by_rank(program, wanted)
+
+
+def _sets_up_elsewhere(program: Program, files: Container[int]) -> bool:
+    """Return whether some files call the setup of another library, which may bind the device as well."""
+    return any(
+        _SETUP.match(call.method) is not None and _is_of_a_library(program, call) for call in program.calls_in(files)
+    )
+
+
+def _is_of_a_library(program: Program, call: SourceCall) -> bool:
+    """Return whether a function or method belongs to a library other than torch, also by a class that derives of it."""
+    if call.targets:
+        return any(not target.startswith("torch.") and target not in vocabulary.INIT for target in call.targets)
+    return not program.functions(call) and any(
+        atom.kind == Kind.OBJECT
+        and any(not base.startswith("torch.") for base in program.evaluator.outer_bases(atom.const))
+        for atom in call.receiver
+    )
 
 
 def masked_by_rank(program: Program, files: Container[int]) -> bool:
@@ -244,13 +267,31 @@ def on_current_gpu(program: Program, call: SourceCall) -> bool:
     return False
 
 
+def on_shared_gpu(program: Program, call: SourceCall) -> bool:
+    """Return whether a call puts something on the current GPU, and none of its callers gives the GPU of the rank."""
+    device = call.argument(0 if call.method == "to" else None, "device")
+    return on_current_gpu(program, call) and (device is None or not is_made_of_rank(device))
+
+
+def is_made_of_rank(value: Value) -> bool:
+    """Return whether a value is, or is made of, the number of this process."""
+    return any(
+        one.kind in RANKS or one.kind == Kind.RANK_DEPENDENT or (one.kind == Kind.ENV_TEXT and one.const in _RANK_NAMES)
+        for atom in value
+        for one in (atom, *atom.of, *(inner for part in atom.of for inner in part.of))
+    )
+
+
+_RANK_NAMES = frozenset(name for name, kind in vocabulary.VARIABLES.items() if kind in RANKS)
+
+
 def _on_current_device(program: Program, files: Iterable[int]) -> Iterator[SourceCall]:
     """Yield the calls in some files that put something on the current GPU."""
     for file in sorted(files):
         for number, event in enumerate(program.events[file]):
             if event[0] == "call":
                 call = SourceCall(program, file, number)
-                if on_current_gpu(program, call):
+                if on_shared_gpu(program, call):
                     yield call
 
 
