@@ -13,7 +13,10 @@ from . import call_paths
 from .environment_variables import only_where_missing, reads, writes
 from .program import EventRow, Program, SourceCall
 from .shared_writes import folder_made
+from .source_text import operands
 from .term_queries import origins
+from .values import Kind
+from .vocabulary import word_set, words
 
 #: Functions that read the clock, down to seconds at least.
 _CLOCKS = (
@@ -32,6 +35,18 @@ _OTHER_LAUNCHERS = ("SLURM_PROCID", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "PMI
 #: Directives of ``strftime`` that two ranks may see differently when they start together.
 _SECONDS = re.compile(r"%[STXcsfr]")
 _FARTHEST = 3
+#: Terms that are one of their operands, or a part of it.
+_SAME = ("v", "p", "?", "|", "s", "x", "e", "w", "and", "or")
+#: Libraries whose objects have attributes that are made of what the objects were made from.
+_OF_TEXTS = words(
+    "argparse. builtins. collections. copy. datetime. easydict. hashlib. numpy. omegaconf. os. pandas. pathlib. "
+    "random. re. secrets. string. time. torch. types. urllib. uuid."
+)
+_TEXT_METHODS = word_set(
+    "format join joinpath replace strip sub with_name with_stem with_suffix encode astimezone isoformat"
+)
+#: Functions that find a module by a name: nothing in the module is made of it.
+_LOADERS = ("importlib.import_module", "builtins.__import__", "__import__")
 
 
 @probe(rules.DC767)
@@ -86,12 +101,22 @@ def _started_by_others(program: Program, row: EventRow) -> bool:
     )
 
 
-def _clocks_in(program: Program, file: int, term: int, depth: int) -> Iterator[SourceCall]:
-    """Yield the reads of the clock that a text is made from, through names, attributes and parameters."""
-    if term < 0 or depth > _FARTHEST:
+def _clocks_in(
+    program: Program, file: int, term: int, depth: int, *, by_attribute: bool = False
+) -> Iterator[SourceCall]:
+    """Yield the reads of the clock that a text is made from, through names, attributes and parameters.
+
+    :param by_attribute: the text is an attribute of the term, or what a method of it returns
+    """
+    if depth > _FARTHEST:
         return
     terms = program.terms[file]
-    for number in program.subterms(file, term):
+    waiting, seen = [(term, by_attribute)], set()
+    while waiting:
+        number, by_attribute = one = waiting.pop()
+        if number < 0 or one in seen:
+            continue
+        seen.add(one)
         kind = terms[number]
         if kind[:2] == ("u", "reduced"):
             return
@@ -99,10 +124,25 @@ def _clocks_in(program: Program, file: int, term: int, depth: int) -> Iterator[S
             call = SourceCall(program, file, kind[5])
             if (call.is_to(*_CLOCKS) and _is_fine(program, file, term, call)) or call.is_to(*_ALWAYS_RANDOM, *_RANDOM):
                 yield call
+            if call.is_to(*_LOADERS) or (by_attribute and not _keeps_arguments(call)):
+                waiting.append((kind[1], False))
+                continue
         elif kind[0] in ("p", "a"):
             for origin in origins(program, file, number):
                 if origin != (file, number):
-                    yield from _clocks_in(program, *origin, depth + 1)
+                    yield from _clocks_in(program, *origin, depth + 1, by_attribute=by_attribute)
+        inside = kind[0] == "a" or (by_attribute and kind[0] in _SAME)
+        waiting.extend((inner, inside) for inner in (*operands(kind), *program.bound(file, kind)))
+
+
+def _keeps_arguments(call: SourceCall) -> bool:
+    """Return whether attributes of what a call returns may be made of its arguments.
+
+    They are for texts, paths, dates and generators of random numbers, and for classes and functions of the project.
+    """
+    if call.targets:
+        return any("." not in target or target.startswith(_OF_TEXTS) for target in call.targets)
+    return call.callee.has(Kind.FUNCTION, Kind.CLASS, Kind.OBJECT) or call.method in _TEXT_METHODS
 
 
 def _is_seeded_before(program: Program, way: call_paths.CallPath) -> bool:
