@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,52 @@ def test_a_part_of_a_project_shows_nothing(tmp_path: Path) -> None:
     folder = jobs(tmp_path, train_py=MAIN.format(use="pass"), helpers_py=helpers())
     found = report_of("lint", "--isolated", "--no-cache", "--select", "DC714", "train.py", "helpers.py", cwd=folder)
     assert [one["severity"] for one in found["findings"] if one["where"]["path"] == "helpers.py"] == ["error"]
+
+
+#: A cell with a function that only an outer one calls.
+CELL = """\
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def total(value):
+    tensor = torch.tensor([1.0, 2.0])
+    dist.all_reduce(tensor)
+    return tensor * value
+
+
+def outer(rank):
+    dist.init_process_group("nccl", rank=rank, world_size=2)
+    return total(1.0)
+"""
+
+
+def notebook(*cells: str) -> str:
+    plain = [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in cells]
+    return json.dumps({"cells": plain, "nbformat": 4, "metadata": {}})
+
+
+@pytest.mark.parametrize(
+    ("last", "level"),
+    [
+        ("mp.spawn(outer, nprocs=2)", "error"),
+        ("%time outer(0)", "error"),
+        ("%%timeit\nouter(0)", "error"),
+        ("getattr(torch, 'outer')(0)", "error"),
+        ("run = {'name': 'outer'}", "error"),
+        ("def more():\n    outer(0)\n\n\nmore()", "error"),
+        ("#| export\nprint('done')", "error"),
+        ("# mp.spawn(outer, nprocs=2)\n!python train.py", "info"),
+        ("print('done')", "info"),
+        ("def more():\n    outer(0)", "info"),
+    ],
+)
+def test_a_cell_that_runs_uses_a_function_of_a_notebook(tmp_path: Path, last: str, level: str) -> None:
+    jobs(tmp_path, first_ipynb=notebook("print(1)\n" * 30, CELL, last))
+    assert judged(tmp_path, "first.ipynb")[0] == level
+
+
+def test_another_notebook_may_run_a_notebook(tmp_path: Path) -> None:
+    jobs(tmp_path, first_ipynb=notebook(CELL), second_ipynb=notebook("%run ./first\nouter(0)"))
+    assert judged(tmp_path, "first.ipynb")[0] == "error"

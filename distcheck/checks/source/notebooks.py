@@ -53,14 +53,7 @@ class NotebookSource(NamedTuple):
 
 def to_source(data: bytes) -> NotebookSource:
     """The Python source of a notebook; one in another language has none. Raises ValueError for what is no notebook."""
-    try:
-        plain = json.loads(data.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise ValueError("the notebook is no UTF-8 text") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"the notebook is no JSON: {error}") from None
-    if not isinstance(plain, dict) or not isinstance(plain.get("cells", plain.get("worksheets")), list):
-        raise ValueError("it is no notebook: its JSON holds no cells")
+    plain = _notebook(data)
     lines: list[str] = []
     places: list[tuple[int, int]] = []
     if _language(plain) == "python":
@@ -69,6 +62,27 @@ def to_source(data: bytes) -> NotebookSource:
                 lines.append(line)
                 places.append((number, index))
     return NotebookSource("".join(f"{line}\n" for line in lines), tuple(places))
+
+
+def _notebook(data: bytes) -> dict[str, Any]:
+    try:
+        plain = json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ValueError("the notebook is no UTF-8 text") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the notebook is no JSON: {error}") from None
+    if not isinstance(plain, dict) or not isinstance(plain.get("cells", plain.get("worksheets")), list):
+        raise ValueError("it is no notebook: its JSON holds no cells")
+    return plain
+
+
+def magics(data: bytes) -> Iterator[str]:
+    """Yield the lines of code cells that only IPython understands. Raises ValueError for what is no notebook."""
+    for _, text in _code_cells(_notebook(data)):
+        lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        for line, plain in zip(lines, python_lines(text), strict=True):
+            if line.strip() != plain.strip():
+                yield line
 
 
 def python_lines(text: str) -> list[str]:

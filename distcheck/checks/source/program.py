@@ -51,7 +51,7 @@ _EXAMPLES = re.compile(r"(^|/)(examples?|tutorials?|samples?|demos?|docs?|benchm
 
 
 #: What may call any function of a file by its name.
-_USES_ANY_NAME = re.compile(
+USES_ANY_NAME = re.compile(
     r"(?<![\w.])(?:globals|locals|vars|eval|exec|getattr)\(|\bimport_module\(|\b[Ff]ire\b|__main__['\"]\]"
 )
 #: What may use a name that it composes: of this module, or of the one that is named. ``locals()`` has names of its own.
@@ -891,7 +891,7 @@ class Program(SourceSpans):
         if not around or around[0].kind not in ("function", "class") or any(one.decorators for one in around):
             return False
         text = facts.text
-        if _USES_ANY_NAME.search(text):
+        if USES_ANY_NAME.search(text):
             return False
         outermost = around[0]
         if outermost.kind == "function":
@@ -1020,6 +1020,12 @@ class Program(SourceSpans):
             return None
         found = self._searched(("mentions", self.repositories[0], name))
         return tuple(Mention(*one) for one in found) if isinstance(found, tuple) else None
+
+    def magics(self, file: int) -> tuple[str, ...] | None:
+        """Return the lines of a notebook that are no Python; None if that is not known."""
+        facts = self.index.files[file]
+        found = self._searched(("magics", facts.repository, facts.path))
+        return tuple(line for (line,) in found) if isinstance(found, tuple) else None
 
     def _searched(self, question: Question) -> Answer:
         if question not in self.searched:

@@ -10,6 +10,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from . import notebooks
+
 #: Bytes of one repository that are searched; a name in a larger one counts as used.
 _MOST = 64_000_000
 #: Bytes of a file that are searched: larger ones are data.
@@ -44,7 +46,7 @@ class Mention(NamedTuple):
     alias: str = ""
 
 
-#: ``uses`` or ``mentions``, the repository and the name.
+#: ``uses`` or ``mentions``, the repository and the name; or ``magics``, the repository and the path of a notebook.
 Question = tuple[str, str, str]
 #: A plain value that a later run compares.
 Answer = bool | tuple[tuple[Any, ...], ...] | None
@@ -69,6 +71,8 @@ class ProjectTexts:
         kind, repository, name = question
         if kind == "uses":
             return self.uses(repository, name)
+        if kind == "magics":
+            return self.magics(repository, name)
         found = self.mentions(repository, name)
         return None if found is None else tuple(tuple(one) for one in found)
 
@@ -87,6 +91,14 @@ class ProjectTexts:
             text = self._text(repository)
             self._mentions[key] = None if text is None else text.mentions(name.encode())
         return self._mentions[key]
+
+    def magics(self, repository: str, path: str) -> tuple[tuple[str], ...] | None:
+        """Return the lines of a notebook that are no Python, such as ``%time main()``; None if it can't be read."""
+        read = dict(self._reads.get(repository, ())).get(path)
+        try:
+            return None if read is None else tuple((line,) for line in notebooks.magics(read()))
+        except (OSError, ValueError):
+            return None
 
     def _text(self, repository: str) -> _Text | None:
         if repository not in self._texts:

@@ -15,22 +15,18 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.rank_evidence import UNREACHED
 from distcheck.core.unreached import not_reached
 
+from .notebook_uses import unused_in_notebook
 from .program import REPLACED, USED_BY_NAME, Program, cached
 from .project_texts import Mention
 from .source_text import last_name
 from .summary import Scope
 from .values import Kind
-from .vocabulary import word_set
+from .vocabulary import PLAIN_DECORATORS, word_set
 
 #: Rules about a name that is out of date, wherever it stands.
 _WHEREVER_IT_STANDS = frozenset(["DC801"])
 #: More definitions and modules are not followed.
 _MOST_STEPS = 60
-#: Decorators that keep the name of a function, and call it by no other.
-_PLAIN_DECORATORS = word_set(
-    "staticmethod classmethod property cached_property no_grad inference_mode contextmanager wraps lru_cache cache "
-    "abstractmethod script rank_zero_only dataclass total_ordering overload autocast custom_fwd custom_bwd"
-)
 #: Bases that call only these methods of a class by their names.
 _PLAIN_BASES = ("object", "abc.ABC", "typing.Generic", "typing.Protocol", "torch.nn.Module")
 _OF_MODULES = word_set("forward extra_repr reset_parameters")
@@ -49,13 +45,16 @@ def with_reach(program: Program, findings: Iterable[Finding]) -> list[Finding]:
     found = []
     for finding in findings:
         file = numbers.get(finding.where.path or "")
-        line = finding.where.line
         if (
             file is not None
-            and line is not None
+            and finding.where.line is not None
             and finding.severity > Severity.INFO
             and finding.code not in _WHEREVER_IT_STANDS
-            and (unreached := _unreached(program, file, _scope_at(program, file, line)))
+            and (
+                unreached := _unreached(
+                    program, file, _scope_at(program, file, program.source_line(file, finding.where))
+                )
+            )
         ):
             name, is_public = unreached
             finding = finding._replace(evidence={**finding.evidence, UNREACHED: name})
@@ -76,10 +75,12 @@ def _scope_at(program: Program, file: int, line: int) -> int:
 def _unreached(program: Program, file: int, scope: int) -> tuple[str, bool] | None:
     """Return the function or module around a scope if nothing that runs reaches it, and whether users may call it.
 
-    That is not known where only a part of a repository was read, and in one without scripts.
+    That is not known where only a part of a repository was read, and in one without scripts. A notebook is a script.
     """
     facts = program.index.files[file]
-    if program.texts is None or facts.cells or program.is_test(file) or not program.has_scripts():
+    if facts.cells:
+        return unused_in_notebook(program, file, scope)
+    if program.texts is None or program.is_test(file) or not program.has_scripts():
         return None
     around: list[str] = []
     while scope > 0:
@@ -176,7 +177,7 @@ class _Users:
         """Return whether a decorator may register a definition, so that it is found by another name."""
         terms = self.program.terms[file]
         called = (terms[one][1] if terms[one][0] == "c" else one for one in scope.decorators)
-        return any(last_name(terms, one) not in _PLAIN_DECORATORS for one in called)
+        return any(last_name(terms, one) not in PLAIN_DECORATORS for one in called)
 
     def _naming(self, path: str, names: tuple[str, ...], number: int | None) -> list[Definition] | None:
         program = self.program

@@ -280,3 +280,10 @@ FRAMEWORKS = (
     "transformers.Trainer", "transformers.trainer", "transformers.TrainingArguments", "transformers.Seq2SeqTrainer", "ignite", "colossalai",
     "trl", "mmengine.runner", "mmcv.runner", "catalyst", "torchtitan", "nemo", "megatron", "fastai", "detectron2.engine", "torchpack",
 )  # fmt: skip
+
+
+#: Decorators that keep the name of a function, and call it by no other.
+PLAIN_DECORATORS = word_set(
+    "staticmethod classmethod property cached_property no_grad inference_mode contextmanager wraps lru_cache cache "
+    "abstractmethod script rank_zero_only dataclass total_ordering overload autocast custom_fwd custom_bwd"
+)
