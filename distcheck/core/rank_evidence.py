@@ -9,6 +9,9 @@ from __future__ import annotations
 SCRIPTS = "scripts"
 #: What shows that they run as several ranks.
 SIGN = "several_ranks"
+#: That sign is only an API of a launcher, in scripts that no other file names, so that launches of other scripts count.
+#: Holds the scripts of the project that start ranks themselves; true once a launch of another script is known.
+LAUNCHER_API = "launcher_api"
 #: The launch line that starts them as one process.
 ONE_PROCESS = "one_process"
 #: The scripts that may reach the line, and the options that each needs, see :mod:`.checks.source.option_paths`; absent

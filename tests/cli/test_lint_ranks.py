@@ -141,6 +141,63 @@ def test_a_download_needs_several_ranks(tmp_path: Path) -> None:
         assert found["severity"] == level
 
 
+#: Only an object of accelerate hints at ranks.
+ACCELERATED = """\
+import torch
+from accelerate import Accelerator
+
+
+def main():
+    accelerator = Accelerator()
+    torch.save(torch.nn.Linear(8, 8).state_dict(), "last.pt")
+    accelerator.wait_for_everyone()
+
+
+if __name__ == "__main__":
+    main()
+"""
+LIGHTNING = """\
+import lightning
+
+if __name__ == "__main__":
+    lightning.Trainer().fit(lightning.LightningModule())
+"""
+OTHERS = "accelerate launch --num_processes 8 pretrain.py\n"
+
+
+@pytest.mark.parametrize(
+    ("texts", "level"),
+    [
+        ({}, "warning"),
+        ({"run.sh": ""}, "warning"),
+        ({"README.md": block("python pretrain.py\n")}, "warning"),
+        ({"README.md": block(OTHERS)}, "info"),
+        ({"README.md": block(OTHERS) + "Then start `train.py` in the same way.\n"}, "warning"),
+        ({"README.md": block(OTHERS), "run.sh": "#!/bin/bash\nbash start.sh train.py\n"}, "warning"),
+        ({"README.md": block(OTHERS), "tune.py": "import train\n\ntrain.main()\n"}, "warning"),
+        ({"README.md": block(OTHERS, "accelerate launch $SCRIPT\n")}, "warning"),
+        ({"README.md": block("accelerate launch train.py\n", OTHERS)}, "warning"),
+        # a script that has another name now
+        ({"README.md": block("python training.py\n", OTHERS)}, "warning"),
+        ({"run.sh": "#!/bin/bash\n" + OTHERS}, "info"),
+        ({"run.sh": "#!/bin/bash\n" + OTHERS + 'accelerate launch "$1"\n'}, "warning"),
+        ({"main.py": LIGHTNING}, "warning"),
+        ({"main.py": LIGHTNING, "run.sh": "#!/bin/bash\npython main.py\n"}, "info"),
+        ({"main.py": LIGHTNING, "README.md": block("python main.py fit\n")}, "info"),
+        ({"main.py": "print(1)\n", "README.md": block("python main.py fit\n")}, "warning"),
+    ],
+)
+def test_an_object_of_accelerate_is_no_sign_where_other_scripts_are_launched(
+    tmp_path: Path, texts: dict[str, str], level: str
+) -> None:
+    folder = jobs(tmp_path, train_py=ACCELERATED, pretrain_py="print(1)\n")
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    found = report_of("lint", "--isolated", "--no-cache", "--select", "DC720", cwd=folder)["findings"]
+    assert {one["severity"] for one in found} == {level}
+    assert all("launcher_api" not in one["evidence"] for one in found)
+
+
 #: All that is harmless in one process is a note where every line that starts its script starts one.
 SAMPLER = """\
 import os

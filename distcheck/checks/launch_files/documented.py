@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from distcheck.core.model import Finding, Severity
-from distcheck.core.rank_evidence import NEEDS, ONE_PROCESS, SCRIPTS, SIGN, UNREACHED
+from distcheck.core.rank_evidence import LAUNCHER_API, NEEDS, ONE_PROCESS, SCRIPTS, SIGN, UNREACHED
 from distcheck.core.unreached import not_reached
 from distcheck.launch.model import NODE_LAUNCHERS
 
@@ -24,7 +24,7 @@ from .fragments import Fragment
 from .given_options import DocumentedLaunch, GivenOptions, by_launches, configuration_in
 from .model import LaunchFile, LaunchSite
 from .scripts import names_of
-from .started_ranks import launch_of, mentions_several, starts_several
+from .started_ranks import launch_of, may_start_any, mentions_several, starts_several
 from .yaml_text import Node, read_yaml
 
 #: Folders with more documents about the folder around them.
@@ -95,6 +95,25 @@ class Documents:
             for folder in self._above(os.path.abspath(path))
             for document in self._in_folder(folder)
             for site in document.sites
+        )
+
+    def start_only_others(self, script: str, launched: bool | Iterable[str]) -> bool:
+        """Return whether scripts of a project are started as several ranks, and no document names this one.
+
+        :param launched: whether launch files start others as several ranks, or the scripts that start ranks themselves
+        """
+        above = [(folder, one) for folder in self._above(os.path.abspath(script)) for one in self._in_folder(folder)]
+        name = re.compile(rf"(?<!\w){re.escape(os.path.basename(script).removesuffix('.py'))}(?!\w)")
+        for folder, document in above:
+            if any(map(name.search, document.lines)) or may_start_any(document.sites):
+                return False
+            names = [found for site in document.sites if (found := names_of(site))]
+            if not all(any(self.files.exists(folder, one) for one in found) for found in names):
+                return False  # the script has another name now
+        return (
+            launched is True
+            or any(starts_several(site) for _, document in above for site in document.sites)
+            or any(self.start_of(other) is not None for other in (launched or ()))
         )
 
     def mention(self, script: str) -> bool:
@@ -224,6 +243,9 @@ def respect_documents(findings: Iterable[Finding], documents: Documents) -> list
                 finding = finding._replace(severity=Severity.INFO, message=message)
         if SCRIPTS in finding.evidence and finding.severity > Severity.INFO:
             finding = _by_ranks(finding, documents)
+        if LAUNCHER_API in finding.evidence:
+            evidence = {key: value for key, value in finding.evidence.items() if key != LAUNCHER_API}
+            finding = finding._replace(evidence=evidence)
         if UNREACHED in finding.evidence and path:
             finding = _by_project(finding, documents.starts_several_near(path))
         if NEEDS in finding.evidence:
@@ -247,7 +269,10 @@ def _by_ranks(finding: Finding, documents: Documents) -> Finding:
     if several is not None:
         return finding._replace(evidence={**finding.evidence, SIGN: several.document})
     one = finding.evidence.get(ONE_PROCESS) or next((start.document for start in starts), None)
+    launched = finding.evidence.get(LAUNCHER_API)
     if one is None and SIGN in finding.evidence:
-        return finding
+        scripts = finding.evidence[SCRIPTS]
+        if launched is None or not all(documents.start_only_others(script, launched) for script in scripts):
+            return finding
     why = f"{one} starts it as one process" if one else "nothing shows that it runs as several ranks"
     return finding._replace(severity=Severity.INFO, message=f"{finding.message}; {why}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from distcheck.core.model import Finding, grouped_pairs
-from distcheck.core.rank_evidence import NEEDS, ONE_PROCESS, SCRIPTS, SIGN, UNREACHED
+from distcheck.core.rank_evidence import LAUNCHER_API, NEEDS, ONE_PROCESS, SCRIPTS, SIGN, UNREACHED
 from distcheck.core.unreached import not_reached
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
@@ -15,7 +15,7 @@ from distcheck.launch.schedulers import task_starter
 from .counts import nodes_of, ranks_on_node, tasks_of
 from .given_options import DocumentedLaunch, with_launches
 from .model import LaunchFiles, LaunchSite
-from .scripts import Started
+from .scripts import Started, names_of
 
 
 def starts_several(site: LaunchSite) -> bool:
@@ -59,6 +59,22 @@ def mentions_several(lines: Iterable[str], script: str) -> bool:
     return any(name in line and _LAUNCHER_IN_COMMENT.match(line) for line in lines)
 
 
+def may_start_any(sites: Iterable[LaunchSite]) -> bool:
+    """Return whether a launch line with several ranks may start any script: its own is not known."""
+    return any(starts_several(site) and not names_of(site) for site in sites)
+
+
+def _by_other_launches(finding: Finding, files: LaunchFiles, started: Set[str]) -> Finding:
+    """Return a finding whose only sign is an API of a launcher, with what launches of other scripts show."""
+    sites = [site for _, site in files.sites()]
+    evidence = dict(finding.evidence)
+    if may_start_any(sites):
+        del evidence[LAUNCHER_API]
+    elif any(map(starts_several, sites)) or not started.isdisjoint(evidence[LAUNCHER_API]):
+        evidence[LAUNCHER_API] = True
+    return finding._replace(evidence=evidence)
+
+
 def with_launch_lines(findings: Iterable[Finding], started: Started, files: LaunchFiles) -> list[Finding]:
     """Return the findings; those that need several ranks get the launch line of a script that reaches them.
 
@@ -70,14 +86,17 @@ def with_launch_lines(findings: Iterable[Finding], started: Started, files: Laun
     lines = grouped_pairs((program.index.files[start.script].path, start.site) for start in started.starts)
     texts = grouped_pairs((program.index.files[start.script].path, start.file.lines) for start in started.starts)
     is_launched = any(starts_several(site) for _, site in files.sites())
+    started_paths = {program.index.files[start.script].path for start in started.starts}
     found = []
     for finding in findings:
+        if LAUNCHER_API in finding.evidence:
+            finding = _by_other_launches(finding, files, started_paths)
         if is_launched and UNREACHED in finding.evidence:
             finding = not_reached(finding)
         sites = [site for script in finding.evidence.get(SCRIPTS, ()) for site in lines.get(script, ())]
         site = next(filter(starts_several, sites), None)
         if site is not None:
-            evidence = {key: value for key, value in finding.evidence.items() if key != SCRIPTS}
+            evidence = {key: value for key, value in finding.evidence.items() if key not in (SCRIPTS, LAUNCHER_API)}
             finding = finding._replace(evidence={**evidence, SIGN: f"{site.span.path}:{site.span.line}"})
         elif sites and not any(
             mentions_several(text, script)

@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from distcheck.core.model import Finding, Severity
-from distcheck.core.rank_evidence import SCRIPTS, SIGN
+from distcheck.core.rank_evidence import LAUNCHER_API, SCRIPTS, SIGN
 
 from . import call_paths, vocabulary
 from .call_paths import CallPath, Function
 from .device_uses import MASKS, called_in, files_from, roots_of, roots_of_scope
 from .environment_variables import reads, writes
 from .process_start import conditional, entered_from, launcher_is_tested, names_launcher, starts_itself
-from .program import EventRow, Program, SourceCall
+from .program import EventRow, Program, SourceCall, cached
 from .values import Kind
 from .vocabulary import INIT_GROUP, SPAWNS
 
@@ -34,6 +34,7 @@ _LAUNCHERS = (
     "detectron2.engine.launch",
     "pyspark.ml.torch.distributor.TorchDistributor",
 )
+_LIGHTNING = ("lightning", "pytorch_lightning")
 _OTHER_STARTS = (*sorted(vocabulary.INIT - {INIT_GROUP}), "deepspeed.initialize")
 _OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 #: Rules about what is harmless in a job of one process, and whose code shows by itself that it is meant for several.
@@ -56,14 +57,39 @@ def signs(row: EventRow, call_path: CallPath | None = None) -> dict[str, Any]:
     passed = {(one.file, one.scope) for one in (row, *(() if call_path is None else call_path.calls))} | roots
     if has_one_gpu(program, scripts):
         return {SCRIPTS: [program.index.files[file].path for file in scripts]}
-    sign = _sign_of_ranks(program, {row.file, *scripts}, passed)
+    starts = {row.file, *scripts}
+    sign = _sign_of_ranks(program, starts, passed)
     named = next((file for file in scripts if names_launcher(program, file)), None)
     if sign is None and named is not None:
         sign = f"{program.index.files[named].path} names a launcher"
-    return {
-        SCRIPTS: [program.index.files[file].path for file in scripts],
-        **({} if sign is None else {SIGN: sign}),
-    }
+    found: dict[str, Any] = {SCRIPTS: [program.index.files[file].path for file in scripts]}
+    if sign is None:
+        api = _launched_api(program, starts)
+        if api is not None:
+            sign = api
+            if scripts and not any(_is_named(program, file) for file in scripts):
+                found[LAUNCHER_API] = _own_starters(program)
+    return found if sign is None else {**found, SIGN: sign}
+
+
+def _is_named(program: Program, script: int) -> bool:
+    """Return whether another file imports or names a script."""
+    stem = program.index.files[script].path.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
+    return bool(program.evaluator.importers(script) - {script}) or program.uses_name(script, stem)
+
+
+@cached
+def _own_starters(program: Program) -> list[str]:
+    """Return the scripts that start their ranks themselves, or that let Lightning start them."""
+    return [
+        facts.path
+        for number, facts in enumerate(program.index.files)
+        if facts.has_main_guard
+        and (
+            any(dotted.partition(".")[0] in _LIGHTNING for dotted in program.imports(number))
+            or starts_ranks(program, (number, 0))
+        )
+    ]
 
 
 def with_scripts(program: Program, findings: Iterable[Finding]) -> list[Finding]:
@@ -128,9 +154,6 @@ def _sign_of_ranks(program: Program, starts: Iterable[int], passed: Iterable[Fun
     """
     files = frozenset().union(*(files_from(program, file) for file in starts))
     entered = set(passed)
-    for call in called_in(program, files, *_LAUNCHED_APIS):
-        if not program.is_test(call.file):
-            return call.as_step()
     optional = {write.name for write in writes(program) if write.row.file in files}
     found = [read for read in reads(program) if read.name in _OF_LAUNCHERS and read.row.file in files]
     optional.update(read.name for read in found if not read.must)
@@ -146,6 +169,13 @@ def _sign_of_ranks(program: Program, starts: Iterable[int], passed: Iterable[Fun
         if not entered.isdisjoint(entered_from(program, row)):
             return row.as_step()
     return None
+
+
+def _launched_api(program: Program, starts: Iterable[int]) -> str | None:
+    """Return a call that only programs of a launcher make."""
+    files = frozenset().union(*(files_from(program, file) for file in starts))
+    calls = called_in(program, files, *_LAUNCHED_APIS)
+    return next((call.as_step() for call in calls if not program.is_test(call.file)), None)
 
 
 def _has_ranks(init: SourceCall) -> bool:
