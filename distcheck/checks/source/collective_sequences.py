@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from . import vocabulary
 from .conditions import runs_without_other_ranks
+from .gathered_contents import gathers_only_texts
 from .program import EventRow, Program, SourceCall, cached
 from .rank_reach import Guard, assume, truth_by, truth_of
 from .source_text import last_name
@@ -121,7 +122,7 @@ class Sequences:
         found = self.program.is_world_collective(call)
         if found is None and not self.program.functions(call):
             found = _TELLING.get(call.method) or self._of_objects(call)
-        return None if found in _IT_DEPENDS else found
+        return None if found in _IT_DEPENDS or gathers_only_texts(call) else found
 
     def _of_objects(self, call: SourceCall) -> str | None:
         """Collectives that are recognized by the object they belong to, or by an argument."""

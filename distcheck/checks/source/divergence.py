@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Finding, Severity
+from distcheck.core.model import Finding, Rule, Severity
 from distcheck.core.registry import probe
 
 from . import vocabulary
@@ -27,6 +27,7 @@ from .collective_sequences import (
     sequences_of,
     who_runs,
 )
+from .gathered_contents import may_gather_texts
 from .program import EventRow, Program, SourceCall, cached
 from .rank_reach import Guard
 from .term_queries import callee_text, origin_call, origins, parts
@@ -314,9 +315,15 @@ def _in_branch(program: Program, collective: CollectiveSite, guard: Guard) -> Fi
         f"{_subject(program, collective)}, but {who_runs(guard.who)} there, by `{condition}` in {at}",
         fix=text,
         basis=(guard.who,),
-        severity=call.milder_in_tests(rules.DC701),
+        severity=_level(collective, rules.DC701),
         **_evidence(program, collective, guard, condition),
     )
+
+
+def _level(collective: CollectiveSite, rule: Rule) -> Severity:
+    """Return the level of a finding: no error if the call may have nothing to communicate."""
+    level = collective.row.milder_in_tests(rule)
+    return min(level, Severity.WARNING) if may_gather_texts(collective.innermost) else level
 
 
 def _after_exit(sequences: Sequences, collective: CollectiveSite, guard: Guard) -> Finding:
@@ -335,7 +342,7 @@ def _after_exit(sequences: Sequences, collective: CollectiveSite, guard: Guard) 
         # the job is meant to end there: it does, though only after the timeout
         severity=min(call.milder_in_tests(rules.DC702), Severity.WARNING)
         if _complains(sequences, call, guard)
-        else call.milder_in_tests(rules.DC702),
+        else _level(collective, rules.DC702),
         **_evidence(program, collective, guard, condition),
     )
 
@@ -410,7 +417,7 @@ def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
                 fix=f"move the call out of {scope.name}(), or remove the decorator, and let only the output depend on "
                 "the rank",
                 basis=(who,),
-                severity=row.milder_in_tests(rules.DC701),
+                severity=_level(collective, rules.DC701),
                 flow=[f"{program.place(row.file, scope.line)}: {who_runs(who)} into {scope.name}()"],
                 reached_by=who.who,
                 collective=collective.operations[0],
