@@ -221,6 +221,7 @@ class LaunchJudge:
         python = python._replace(findings=tuple(own), not_checked=not_checked)
         if not self.unread and not any(engine.has_contents(file) for file in side.files.files):
             return side, python
+        from distcheck.checks.launch_files.made_folders import with_made_folders
         from distcheck.checks.launch_files.scripts import (
             started_in,
             without_missing_launchers,
@@ -254,7 +255,7 @@ class LaunchJudge:
             if finding.where.path not in side.not_requested or not options.excludes.match_file(finding.where.path, here)
         ]
         every = without_passed_options(without_weaker([*python.findings, *found]), started)
-        every = with_launch_lines(every, started, side.files)
+        every = with_made_folders(with_launch_lines(every, started, side.files), side.files)
         return side, python._replace(
             findings=tuple(without_missing_launchers(every, started)),
             not_checked=merge_not_checked([*python.not_checked, *judged.not_checked]),

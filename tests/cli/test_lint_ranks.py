@@ -198,6 +198,57 @@ def test_an_object_of_accelerate_is_no_sign_where_other_scripts_are_launched(
     assert all("launcher_api" not in one["evidence"] for one in found)
 
 
+#: All ranks create the folder of an option.
+FOLDER = """\
+import argparse
+import os
+
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def main(rank):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--outdir", default="exp")
+    args = parser.parse_args()
+    if not os.path.exists(args.outdir):
+        os.makedirs(args.outdir)
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29501", rank=rank, world_size=2)
+
+
+if __name__ == "__main__":
+    mp.spawn(main, nprocs=2)
+"""
+MAKE, START = 'mkdir -p "${dir}"\n', "$cmd --gpu 1 log train.py \\\n  --config conf \\\n  --outdir $dir\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "document", "level"),
+    [
+        (MAKE + START, "", "info"),
+        (MAKE.replace("mkdir", '[ ! -e "$dir" ] && mkdir') + START, "", "info"),
+        (f"if true; then\n{MAKE}{START}fi\n", "", "info"),
+        (f"{MAKE}# train.py is started\n{START}", "Training: `bash run.sh`", "info"),
+        (START, "", "warning"),
+        (START + MAKE, "", "warning"),
+        (MAKE + START + "python train.py\n", "", "warning"),
+        (MAKE + START, block(ONE), "warning"),
+        (MAKE + "dir=other\n" + START, "", "warning"),
+        (MAKE.replace("dir", "other") + START, "", "warning"),
+        (f"if true; then\n{MAKE}fi\n{START}", "", "warning"),
+        (f"if true; then\n{MAKE}else\n{START}fi\n", "", "warning"),
+        (MAKE.replace("mkdir", "[ -e log ] && mkdir") + START, "", "warning"),
+    ],
+)
+def test_no_rank_creates_a_folder_that_every_launch_creates_first(
+    tmp_path: Path, script: str, document: str, level: str
+) -> None:
+    jobs(tmp_path, train_py=FOLDER, run_sh="#!/bin/bash\ndir=exp/one\n" + script, README_md=document)
+    (found,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC722", cwd=tmp_path)["findings"]
+    assert found["severity"] == level
+    assert "folder_option" not in found["evidence"]
+
+
 #: All that is harmless in one process is a note where every line that starts its script starts one.
 SAMPLER = """\
 import os

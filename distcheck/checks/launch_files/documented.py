@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from distcheck.core.model import Finding, Severity
-from distcheck.core.rank_evidence import LAUNCHER_API, NEEDS, ONE_PROCESS, SCRIPTS, SIGN, UNREACHED
+from distcheck.core.rank_evidence import FOLDER_OPTION, LAUNCHER_API, NEEDS, ONE_PROCESS, SCRIPTS, SIGN, UNREACHED
 from distcheck.core.unreached import not_reached
 from distcheck.launch.model import NODE_LAUNCHERS
 
@@ -250,8 +250,20 @@ def respect_documents(findings: Iterable[Finding], documents: Documents) -> list
             finding = _by_project(finding, documents.starts_several_near(path))
         if NEEDS in finding.evidence:
             finding = by_launches(finding, documents.launches_of, documents.mention, documents.options_of)
+        if FOLDER_OPTION in finding.evidence:
+            finding = _by_made_folder(finding, documents)
         found.append(finding)
     return found
+
+
+def _by_made_folder(finding: Finding, documents: Documents) -> Finding:
+    """Return a finding about a folder: a note if every launch of its script creates it, and no document has others."""
+    evidence = dict(finding.evidence)
+    script, made = evidence.pop(FOLDER_OPTION)
+    if isinstance(made, str) and finding.severity > Severity.INFO and not documents.launches_of(script):
+        message = f"{finding.message}; {made} creates it before the script starts"
+        return finding._replace(severity=Severity.INFO, message=message, evidence=evidence)
+    return finding._replace(evidence=evidence)
 
 
 def _by_project(finding: Finding, is_launched: bool) -> Finding:

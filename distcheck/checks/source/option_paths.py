@@ -331,6 +331,12 @@ def _attribute(program: Program, file: int, term: tuple[Any, ...], depth: int) -
     return _closed(kept)
 
 
+def spellings_of(program: Program, file: int, name: str) -> tuple[str, ...]:
+    """Return the spellings of an option by its name; none if the program may give it another value."""
+    option = _option(program, file, name)
+    return option[2] if option[0] == "o" and all(text.startswith("-") for text in option[2]) else ()
+
+
 @cached
 def _option(program: Program, file: int, name: str) -> Expression:
     """Return an option by its name; not known is what launchers or the program itself set."""

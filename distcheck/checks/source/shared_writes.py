@@ -11,12 +11,15 @@ from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Where
+from distcheck.core.rank_evidence import FOLDER_OPTION
 from distcheck.core.registry import probe
 
 from . import call_paths
 from .call_paths import CallPath
 from .checkpoint_files import OF_PATHS, file_names, holds_counters, is_never_there
 from .collective_sequences import sequences_of
+from .device_uses import roots_of
+from .option_paths import spellings_of
 from .program import FEW, EventRow, Program, SourceCall, cached
 from .several_ranks import signs
 from .source_text import last_name
@@ -498,7 +501,7 @@ def ranks_race_for_a_folder(program: Program) -> Iterator[Finding]:
         if exists_by_then(call_path, path):
             continue
         mild = trained is not None or _is_folder_of_a_parameter(call, path)
-        yield from _race(program, call, kind, call_path, mild)
+        yield from _race(program, call, kind, call_path, path, mild)
 
 
 def _made_before(program: Program, call: SourceCall) -> Iterator[SourceCall]:
@@ -641,7 +644,19 @@ def _is_folder_of_a_parameter(call: SourceCall, path: int) -> bool:
     )
 
 
-def _race(program: Program, call: SourceCall, kind: str, call_path: CallPath, mild: bool) -> Iterator[Finding]:
+def _option_of_folder(call: SourceCall, path: int) -> dict[str, Any]:
+    """Return the script and the spellings of the option that names a folder, if one script only gets there."""
+    program, parts = call.program, call.terms[path]
+    scripts = {file for file, _ in roots_of(program, call)}
+    spellings = spellings_of(program, call.file, parts[2]) if parts[0] == "a" else ()
+    if len(scripts) != 1 or not spellings:
+        return {}
+    return {FOLDER_OPTION: (program.index.files[scripts.pop()].path, spellings)}
+
+
+def _race(
+    program: Program, call: SourceCall, kind: str, call_path: CallPath, path: int, mild: bool
+) -> Iterator[Finding]:
     edits = _exist_ok_edit(program, call, kind)
     shown = (
         call.receiver_text if kind == "Path.mkdir" else call.argument_text(0, "name") or call.argument_text(0, "path")
@@ -660,6 +675,7 @@ def _race(program: Program, call: SourceCall, kind: str, call_path: CallPath, mi
         basis=(call_path.certainty,),
         severity=Severity.INFO if mild or call_paths.in_tests(call_path) else Severity.WARNING,
         flow=program.flow(call_path.steps),
+        **_option_of_folder(call, path),
         **signs(call, call_path),
     )
 
