@@ -138,6 +138,13 @@ def _stands_in_a_branch_of_a_loop_that_ended_for_all(
         return False
     mine, theirs, deeper, _ = parted
     around = _around(mine, positions)
+    way = _path_to(side, by_rank)
+    outer = way[: way.index(mine)] if mine in way else []
+    # in a loop around both, the other may be in a later turn
+    if any(block.kind == "loop" and block.holds(theirs.line) for block in around) or any(
+        block.kind == "loop" for frame in outer for block in _around(frame, positions)
+    ):
+        return False
     left = [block for block in around if block.kind == "loop" and theirs.line > block.last]
     if not left or not all(block.fixed for block in left):
         return False

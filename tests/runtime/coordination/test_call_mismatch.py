@@ -92,19 +92,28 @@ def stops():
         if done():
             break
     dist.barrier()              # 79
+
+def nested():
+    for _ in range(3):          # 82
+        for _ in range(4):
+            if coin():
+                reduce_all(x)   # 85
+        if better():
+            dist.barrier()      # 87
 """
 OF_LINES = {2: "reduce_all", 6: "epoch", 8: "epoch", 12: "main", 13: "main", 15: "main", 17: "main", 18: "main",
             22: "main", 32: "epochs", 34: "epochs", 36: "epochs", 25: "validate", 28: "save",
             39: "first", 40: "first", 42: "first", 43: "first", 44: "first", 45: "first", 49: "left",
             53: "right", 58: "saving", 59: "saving", 65: "keep",
-            70: "coins", 71: "coins", 76: "stops", 79: "stops"}  # fmt: skip
+            70: "coins", 71: "coins", 76: "stops", 79: "stops",
+            85: "nested", 87: "nested"}  # fmt: skip
 LIBRARY = Frame("torch/distributed/c10d_logger.py", 83, "wrapper")
 
 
 def rank(number: int, path: Path, *lines: int, places: tuple[int, ...] = (), above: Frame = LIBRARY) -> Position:
     """A rank that waits in a call at the last of these lines, called from the others."""
     stack = (above, *(Frame(str(path), line, OF_LINES[line], True) for line in reversed(lines)))
-    operation = "barrier" if lines[-1] in (8, 18, 25, 28, 49, 53, 65, 71, 79) else "all_reduce"
+    operation = "barrier" if lines[-1] in (8, 18, 25, 28, 49, 53, 65, 71, 79, 87) else "all_reduce"
     call = CollectiveCall(4, operation, place=f"{path}:{lines[-1]}", function=OF_LINES[lines[-1]])
     return Position(
         number, state="waiting", call=call, stack=stack, places={f"{path}:{line}": 3 for line in places},
@@ -172,6 +181,12 @@ def test_bad_a_branch_of_a_loop_that_makes_as_many_turns_on_each_rank(path: Path
     assert judged(rank(0, path, 76, 2, places=(2,)), rank(1, path, 79, places=(2,))).code == "DC519"
     # another loop, whose turns are not known
     assert judged(rank(0, path, 12, 6, 2, places=(2,)), rank(1, path, 18, places=(2,))).code == "DC519"
+
+
+def test_bad_a_branch_behind_a_loop_in_which_the_other_is_in_its_next_turn(path: Path) -> None:
+    """The rank in the inner loop was called the one in a branch: it may be in a later turn of the outer loop."""
+    finding = judged(rank(0, path, 85, 2, places=(2,)), rank(1, path, 87, places=(2,)))
+    assert finding.where.rank != 0 or finding.where.line != 2
 
 
 def test_bad_a_branch_on_the_rank_behind_a_loop_in_which_the_others_are_again(path: Path) -> None:
