@@ -220,6 +220,9 @@ def _hooks_without_reduction(program: Program) -> Iterator[Finding]:
         name = program.scope(atom.const).name
         if reductions and not _gives_early(program, atom.const, reductions):
             continue
+        files = program.component(call.file)
+        if not reductions and any(row.loops and row.file in files for row in program.calls_to(*COLLECTIVES)):
+            continue  # the weights may be averaged now and then
         why = "makes no collective" if not reductions else "returns a future of the gradients of this rank"
         yield call.found(
             rules.DC758,
@@ -258,10 +261,17 @@ def _reads_parameter(program: Program, function: tuple[int, int]) -> bool:
 _HOOK_REDUCES = (*_REDUCES, D + "all_gather", D + "all_gather_into_tensor", D + "broadcast", D + "reduce")
 
 
+_KNOWN_TO_HOOKS = tuple(
+    f"{one}." for one in (*_HOOK_REDUCES, D + "get_world_size", D + "get_rank", D + "is_initialized")
+)
+
+
 def _is_all_known(program: Program, function: tuple[int, int]) -> bool:
     """Return whether all that a function calls is torch's own, and no hook that torch offers."""
     for row in calls_in(program, function):
         targets = row.targets
+        if any(one.startswith(D) and not f"{one}.".startswith(_KNOWN_TO_HOOKS) for one in targets):
+            return False
         if targets and all(one.startswith("torch.") and "hook" not in one for one in targets):
             continue
         if row.receiver_term >= 0 and row.callee.has(Kind.METHOD, Kind.UNKNOWN) and row.method in _OF_BUCKETS:

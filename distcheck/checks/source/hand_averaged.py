@@ -5,11 +5,11 @@ copy, or not at all (DC758, DC711).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding
+from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from .averaged_gradients import is_gradient, is_mean, is_optimizer, reduction_of, scaling_of
@@ -25,12 +25,19 @@ _WRAPPERS = ("ddp", "fsdp", "fsdp2", "deepspeed", "dp")
 #: What may average gradients in a way that is not followed here.
 _OTHER_WAYS = re.compile(
     r"register_\w*hook|horovod|deepspeed|apex|accelerat|lightning|fully_shard|parallelize_module|PostLocalSGD|"
-    r"ZeroRedundancy|Pipe|autograd\.Function|vmap|functorch"
+    r"ZeroRedundancy|Pipe|autograd\.Function|vmap|functorch|model_averaging|ModelAverager|_composable|\breplicate\("
 )
-#: What divides or scales by a number of ranks, in a way that is not followed here.
+#: What divides or scales in a way that is not followed here.
 _SCALES = re.compile(
-    r"(?:/|\*|//|div_?\(|mul_?\(|scale\w*\()=?[^\n]*(?:size|rank|replica|procs|gpus|nodes|\bws\b)", re.I
+    r"(?:/|\*|div_?\(|mul_?\(|scale\w{0,40}\()=?[^\n]{0,80}?(?:size|rank|replica|procs|gpus|nodes|world|\bws\b)"
+    r"|\b(?:_foreach|foreach)_|\bsign_?\(",
+    re.IGNORECASE,
 )
+#: Operators and methods that scale.
+_OPERATORS = frozenset(["/", "*", "//"])
+_METHODS = word_set("div div_ divide divide_ true_divide true_divide_ mul mul_ multiply multiply_ lerp_ scale scale_")
+#: A test for parameters without elements.
+_EMPTY = re.compile(r"numel\(\) ?(?:[=!]=|[<>]=?) ?[01]\b|not [\w.…]*numel")
 #: What of a parameter decides that its gradient is not reduced.
 _SHAPES = frozenset(["dim", "ndim", "is_sparse", "numel", "ndimension"])
 
@@ -39,6 +46,27 @@ _SHAPES = frozenset(["dim", "ndim", "is_sparse", "numel", "ndimension"])
 _PLAIN = word_set(
     "torch torchvision numpy os sys math random time argparse tqdm json typing dataclasses collections functools "
     "itertools pathlib logging datetime contextlib PIL pandas sklearn copy re __future__"
+)
+
+
+#: Functions of torch.distributed that send no gradient.
+_HARMLESS = frozenset(
+    D + name
+    for name in (
+        "init_process_group",
+        "destroy_process_group",
+        "is_initialized",
+        "is_available",
+        "is_nccl_available",
+        "get_rank",
+        "get_world_size",
+        "get_backend",
+        "new_group",
+        "broadcast",
+        "broadcast_object_list",
+        "barrier",
+        "monitored_barrier",
+    )
 )
 
 
@@ -110,7 +138,14 @@ def _too_late(training: Training) -> _Found | None:
     """Return what is wrong where all reductions follow the step that should use them."""
     step, reductions = training.step, training.reductions
     if not reductions or any(
-        row.number < step.number or row.loops[: len(step.loops)] != step.loops for row, _ in reductions
+        row.number < step.number or row.loops[: len(step.loops)] != step.loops or _excluded(row, step)
+        for row, _ in reductions
+    ):
+        return None
+    # a step that follows uses them
+    if any(
+        row.method == "step" and row.number > reductions[0][0].number and is_optimizer(row)
+        for row in calls_in(step.program, (step.file, step.scope))
     ):
         return None
     row = reductions[0][0]
@@ -135,8 +170,7 @@ def _summed(program: Program, training: Training) -> _Found | None:
     backward = training.backward
     if not reduced or not all(_is_sum(call) and call.is_to(D + "all_reduce") for _, call in reduced):
         return None
-    files = program.component(training.step.file)
-    if any(_SCALES.search(program.index.files[file].text) for file in files):
+    if _may_scale(program, training.step.file):
         return None
     if backward.receiver_term < 0 or not is_mean(program, backward.file, backward.receiver_term):
         return None
@@ -146,6 +180,31 @@ def _summed(program: Program, training: Training) -> _Found | None:
         f"`{call.text()}` adds up the gradients of all ranks, and nothing divides them: each step is longer by the "
         "number of ranks",
         "divide by dist.get_world_size() after the reduction",
+    )
+
+
+@cached
+def _may_scale(program: Program, file: int) -> bool:
+    """Return whether a component divides or multiplies gradients, or anything by the number of ranks."""
+    files = set(program.component(file))
+    if any(_SCALES.search(program.index.files[one].text) for one in files):
+        return True
+    for one in files:
+        for term in program.terms[one]:
+            if term[0] == "o" and term[1] in _OPERATORS and _scales(program, one, term[2:4]):
+                return True
+    return any(
+        row.method in _METHODS and _scales(program, row.file, (row.receiver_term, *row.argument_terms))
+        for row in program.rows("call", files)
+        if isinstance(row, SourceCall)
+    )
+
+
+def _scales(program: Program, file: int, operands: Iterable[int]) -> bool:
+    return any(
+        is_gradient(program, file, operand) or program.evaluator.value(file, operand).has(Kind.WORLD_SIZE)
+        for operand in operands
+        if operand >= 0
     )
 
 
@@ -202,9 +261,14 @@ def _never(program: Program, training: Training) -> _Found | None:
         return None
     if not any(call.file in files for call in program.calls_to(SAMPLER)):
         return None
-    harmless = {D + "broadcast", D + "barrier", D + "broadcast_object_list"}
-    made = [call for call in program.calls_to(*COLLECTIVES) if call.file in files]
-    if any(not harmless.issuperset(call.targets) or (call.loops and _is_in_training(call, step)) for call in made):
+    made = [
+        row
+        for row in program.rows("call", files)
+        if isinstance(row, SourceCall) and any(target.startswith(D) for target in row.targets)
+    ]
+    if any(not _HARMLESS.issuperset(call.targets) for call in made):
+        return None
+    if any(call.is_to(*COLLECTIVES) and call.loops and _is_in_training(call, step) for call in made):
         return None
     if step.own_reached_by.certainty != step.entry.certainty or _may_communicate(program, files):
         return None
@@ -242,16 +306,15 @@ def _some_parameters(program: Program) -> Iterator[Finding]:
             for row in program.calls_to(D + "all_reduce", D + "broadcast", D + "all_gather", D + "reduce")
             if row != call and row.file in set(program.component(call.file))
         ]
-        if any(row.loops for row in others):
+        if others:
             continue
         for number, node in call.blocks:
             if number <= loop or not (node[1] == "if" or node[1] == "exit:continue"):
                 continue
-            shown = _by_shape(program, call, node[2])
-            if shown:
+            if _is_by_shape(program, call, node[2]):
                 yield call.found(
                     rules.DC758,
-                    f"`{call.text()}` leaves out parameters by `{shown}` in {program.line_name(call.file, node[4])}: "
+                    f"`{call.text()}` leaves out parameters by their shape in {program.line_name(call.file, node[4])}: "
                     "their gradients stay those of each rank",
                     fix="reduce the gradients of all parameters",
                     severity=call.milder_in_tests(rules.DC758),
@@ -259,15 +322,14 @@ def _some_parameters(program: Program) -> Iterator[Finding]:
                 break
 
 
-def _by_shape(program: Program, call: SourceCall, condition: int) -> str:
-    """Return the text of a condition that chooses among parameters by their shape; empty for another condition."""
-    if condition < 0:
-        return ""
+def _is_by_shape(program: Program, call: SourceCall, condition: int) -> bool:
+    """Return whether a condition chooses among parameters by their shape; those without elements need no reduction."""
+    if condition < 0 or _EMPTY.search(call.term_text(condition)):
+        return False
     terms = call.terms
-    for number in parts(program, call.file, condition):
-        if terms[number][0] == "a" and terms[number][2] in _SHAPES:
-            return call.term_text(condition)
-    return ""
+    return any(
+        terms[number][0] == "a" and terms[number][2] in _SHAPES for number in parts(program, call.file, condition)
+    )
 
 
 def _divided_after_wrapper(program: Program) -> Iterator[Finding]:
@@ -310,7 +372,7 @@ def reduced_copy_of_gradient_is_used(program: Program) -> Iterator[Finding]:
             rules.DC711,
             f"`{call.text()}` reduces a copy of the gradients that nothing reads: each rank steps with its own",
             fix="reduce the gradient itself, or copy the result back: parameter.grad.copy_(…)",
-            severity=call.level_in_tests,
+            severity=Severity.INFO if program.is_test(call.file) else Severity.WARNING,
         )
 
 
@@ -324,14 +386,19 @@ def _is_copy_of_gradients(program: Program, call: SourceCall, term: int) -> bool
 
 
 def _is_read(program: Program, call: SourceCall, term: int) -> bool:
-    """Return whether anything after a call reads a tensor, but for operations in place on it."""
+    """Return whether anything may read a tensor after a call, but for operations in place on it.
+
+    What keeps it before the call, or a view of it, may be read as well.
+    """
+    if call.terms[term][0] == "a":
+        return True
     own = set(passed_on(program, call.file, term))
     for row in program.rows_of(call.file, call.scope):
-        if row.number <= call.number:
-            continue
         used = [root for root in payload_terms(row) if root >= 0 and own.intersection(parts(program, call.file, root))]
-        if not used:
+        if not used or row.number == call.number:
             continue
+        if row.number < call.number and row.kind in ("bind", "call") and own.issuperset(used):
+            continue  # it is made, and gets its name
         if row.kind == "bind" and row.terms[row.payload[1]][0] == "o" and own & {row.terms[row.payload[1]][2]}:
             own.update(passed_on(program, call.file, row.payload[1]))
         elif not (isinstance(row, SourceCall) and row.use == "drop" and row.receiver_term in own and _in_place(row)):
