@@ -314,7 +314,7 @@ def _some_parameters(program: Program) -> Iterator[Finding]:
             if _is_by_shape(program, call, node[2]):
                 yield call.found(
                     rules.DC758,
-                    f"`{call.text()}` leaves out parameters by their shape in {program.line_name(call.file, node[4])}: "
+                    f"`{call.text()}` omits parameters by their shape in {program.line_name(call.file, node[4])}: "
                     "their gradients stay those of each rank",
                     fix="reduce the gradients of all parameters",
                     severity=call.milder_in_tests(rules.DC758),
