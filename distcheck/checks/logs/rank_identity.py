@@ -91,6 +91,11 @@ class Identities:
             known = self._known[key] = full if rank == full.rank else full._replace(rank=rank)
         return known
 
+    def rank_of_process(self, host: str | None, pid: int) -> int | None:
+        """Return the rank of a process that a line names, whichever file it stands in."""
+        found = self._rank_of_pid.get((None if host is None else short(host), pid))
+        return self._rank_of_pid.get((None, pid)) if found is None else found
+
     def _learn(self, who: LineAuthor, source: int, is_row: bool = False) -> None:
         if who.host is not None:
             self._hosts.add(short(who.host))

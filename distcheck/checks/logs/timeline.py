@@ -121,7 +121,7 @@ def _with_lost_rank(event: Event, identities: Identities) -> Event:
     pid = event.number("pid") if event.signature == "worker-lost" else None
     if pid is None:
         return event
-    rank = identities.of(LineAuthor(host=event.values.get("ip"), pid=pid), event.source).rank
+    rank = identities.rank_of_process(event.values.get("ip"), pid)
     return event if rank is None else event._replace(values={**event.values, "peer": str(rank)})
 
 

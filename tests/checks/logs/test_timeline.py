@@ -128,6 +128,13 @@ def test_a_file_says_who_wrote_lines_without_a_prefix() -> None:
     assert ranks(reading(event(1), event(2, LineAuthor(rank=5)), path="rank_3.log", who=LineAuthor(rank=3))) == [3, 5]
 
 
+def test_a_dead_process_keeps_its_rank_in_the_file_of_another_one() -> None:
+    lost = event(9)._replace(signature="worker-lost", values={"pid": "4711"})
+    listed = event(2, LineAuthor(rank=1, pid=4711))
+    timeline = join([reading(listed, lost, path="rank_0.log", who=LineAuthor(rank=0))])
+    assert [one.number("peer") for one in timeline.of("worker-lost")] == [1]
+
+
 def test_restarts_part_the_events_of_a_file() -> None:
     left = "[default] Worker group FAILED. {}/3 attempts left; will restart worker group"
     of = join(
