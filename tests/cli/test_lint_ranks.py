@@ -238,6 +238,16 @@ MAKE, START = 'mkdir -p "${dir}"\n', "$cmd --gpu 1 log train.py \\\n  --config c
         (f"if true; then\n{MAKE}fi\n{START}", "", "warning"),
         (f"if true; then\n{MAKE}else\n{START}fi\n", "", "warning"),
         (MAKE.replace("mkdir", "[ -e log ] && mkdir") + START, "", "warning"),
+        (MAKE + "rm -rf log other\necho $dir\n" + START, "", "info"),
+        (MAKE + "cd sub\n" + START, "", "warning"),
+        (MAKE + "cd sub && " + START, "", "warning"),
+        (MAKE + 'rm -rf "${dir}"/\n' + START, "", "warning"),
+        (MAKE + "mv $dir old\n" + START, "", "warning"),
+        (MAKE + ". ./path.sh\n" + START, "", "warning"),
+        (MAKE + "other=1; dir=b\n" + START, "", "warning"),
+        (MAKE + "if true; then read -r x dir; fi\n" + START, "", "warning"),
+        ("mkdir -p exp/one\nrm -r exp/*\n" + START.replace("$dir", "exp/one"), "", "warning"),
+        ("mkdir -p /exp/one\ncd sub\n" + START.replace("$dir", "/exp/one"), "", "info"),
     ],
 )
 def test_no_rank_creates_a_folder_that_every_launch_creates_first(

@@ -203,7 +203,10 @@ def _folder_of_the_output(
         made = next((number for number, line in enumerate(file.lines, 1) if makes.match(line)), None)
         if made is None and (plain.startswith(("/", "~", "..")) or "chdir" in directives):
             continue
-        if made is None and any("mkdir" in line and plain in line for one in launch_files.files for line in one.lines):
+        named = re.compile(rf"(?<![\w.-]){re.escape(plain)}(?![\w.-])")
+        if made is None and any(
+            "mkdir" in line and named.search(line) for one in launch_files.files for line in one.lines
+        ):
             continue
         before = f"before the script creates {shown(plain)} in line {made}" if made else "before the script starts"
         yield rules.DC814.found(

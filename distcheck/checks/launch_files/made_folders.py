@@ -18,14 +18,18 @@ from .model import LaunchFile, LaunchFiles
 
 #: Commands that take a script as a file, and start nothing.
 _NO_START = re.compile(r"\s*(?:chmod\b|cp\b|mv\b|ls\b|cat\b|echo\b|printf\b|rm\b|git\b|grep\b|sed\b|test\b|\[)")
-_ASSIGNS = re.compile(
-    r"\s*(?:export\s+|local\s+|readonly\s+|declare\s+)?(\w+)\+?=|\s*(?:read|for)\s.*?(\w+)\s*(?:$|;|in\b)"
-)
+#: Commands that change the working directory, run other commands, remove folders, or set variables.
+_MOVES = frozenset({"cd", "pushd", "popd"})
+_RUNS = frozenset({"source", "eval"})
+_REMOVES = frozenset({"rm", "rmdir", "mv"})
+_SETS = frozenset({"for", "read", "unset", "getopts", "mapfile", "readarray"})
+_PARTS = re.compile(r"[;&|(){}]")
 _OPENS = re.compile(r"(?:^|[;&|]|\bdo|\bthen|\belse)\s*(?:if|for|while|until|case|select)\b|(?:^|\s)[{(]\s*$")
 _CLOSES = re.compile(r"(?:^|[;\s])(?:fi|done|esac)\b|^\s*[})]")
 _ARM = re.compile(r"\s*(?:else|elif)\b|.*;;\s*$")
-#: More words of a line are not read.
+#: Longer lines are not read, nor lines farther before a launch.
 _LONGEST = 20_000
+_FARTHEST = 200
 
 
 class _Command(NamedTuple):
@@ -61,12 +65,17 @@ def _made_by(files: LaunchFiles, script: str, spellings: Iterable[str]) -> str |
     for file in files.files:
         if not any(name in line for line in file.lines):
             continue
+        if max(map(len, file.lines)) > _LONGEST:
+            return None
         commands = list(_commands(file))
         for number, command in enumerate(commands):
-            if starts.search(command.text) is None or _NO_START.match(command.text) is not None:
+            start = starts.search(command.text)
+            if start is None or _NO_START.match(command.text) is not None:
                 continue
             values = given.findall(command.text)
-            before = _creates(commands[:number], command, _plain(values[0])) if len(values) == 1 else None
+            earlier = commands[max(number - _FARTHEST, 0) : number]
+            launch = command._replace(text=command.text[: start.start()])
+            before = _creates(earlier, launch, _plain(values[0])) if len(values) == 1 else None
             if before is None:
                 return None
             made.append(f"{file.path}:{before.line}")
@@ -74,14 +83,16 @@ def _made_by(files: LaunchFiles, script: str, spellings: Iterable[str]) -> str |
 
 
 def _creates(commands: list[_Command], launch: _Command, folder: str) -> _Command | None:
-    """Return the command before a launch that always creates a folder, and that no assignment follows."""
+    """Return the command before a launch that always creates a folder, if nothing in between changes that.
+
+    :param launch: the launch up to the script
+    """
     lowest = launch.depth
     variables = set(re.findall(r"\$(\w+)", folder))
-    if not folder or re.search(r"[`(*?@]|\$\d|\$\$", folder) is not None:
+    if not folder or re.search(r"[`(*?@]|\$\d|\$\$", folder) is not None or _ends(launch.text, folder, variables):
         return None
     for command in reversed(commands):
-        assigned = _ASSIGNS.match(command.text)
-        if assigned is not None and variables.intersection(assigned.groups()):
+        if _ends(command.text, folder, variables):
             return None
         if _ARM.match(command.text) is not None and command.depth <= lowest:
             lowest = min(lowest, command.depth - 1)
@@ -89,6 +100,29 @@ def _creates(commands: list[_Command], launch: _Command, folder: str) -> _Comman
         if command.depth <= lowest and _makes(command.text, folder):
             return command
     return None
+
+
+def _ends(text: str, folder: str, variables: set[str]) -> bool:
+    """Return whether a folder may not be there after a command, or be another one."""
+    for part in _PARTS.split(re.sub(r"\$\{(\w+)\}", r"$\1", text)):
+        words = [_plain(word) for word in part.split()]
+        commands = set(words)
+        if (
+            (commands & _MOVES and not folder.startswith("/"))
+            or commands & _RUNS
+            or words[:1] == ["."]
+            or (commands & _REMOVES and any(_holds(word, folder) for word in words))
+            or (commands & _SETS and commands & variables)
+            or any("=" in word and word.partition("=")[0].rstrip("+") in variables for word in words)
+        ):
+            return True
+    return False
+
+
+def _holds(word: str, folder: str) -> bool:
+    """Return whether a word names a folder, one above it, or may do so."""
+    start = re.split(r"[*?\[]", word, maxsplit=1)[0]
+    return folder.startswith(start) if start != word else f"{folder}/".startswith(f"{word}/")
 
 
 def _makes(text: str, folder: str) -> bool:
@@ -99,7 +133,7 @@ def _makes(text: str, folder: str) -> bool:
         return False
     if not test.strip():
         return True
-    tested = re.fullmatch(r"\s*(?:\[\[?|test)\s+(!\s+)?-[ed]\s+(\S+?)\s*(?:\]\]?)?\s*", test)
+    tested = re.fullmatch(r"\s*(?:\[\[?|test)\s+(!\s+)?-[ed]\s+(\S+?)(?:\s*\]\]?)?\s*", test)
     return tested is not None and _plain(tested[2]) == folder and bool(tested[1]) == ("&&" in text)
 
 

@@ -112,6 +112,12 @@ def test_a_folder_of_the_output_that_is_not_there(option: str, tmp_path: Path, m
     assert folders(tmp_path, f"#SBATCH {option}\n", monkeypatch) == []
 
 
+def test_a_folder_of_the_output_that_is_a_part_of_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other.sh").write_text("#!/bin/bash\nmkdir -p /data/catalog log2\ntorchrun other.py\n")
+    (finding,) = folders(tmp_path, "#SBATCH --output=log/%j.out\n", monkeypatch)
+    assert finding["severity"] == "info"
+
+
 def test_good_a_folder_of_the_output_next_to_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "slurm" / "logs").mkdir(parents=True)
     assert folders(tmp_path, "#SBATCH --output=logs/%j.out\n", monkeypatch) == []
