@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +19,8 @@ from distcheck.checks.logs.reading import SourceReader, matcher_of, signatures
 from distcheck.checks.logs.sources import LogSource
 from distcheck.checks.source.divergence import collectives_reach_all_ranks
 from distcheck.checks.source.engine import SourceFile, analyse
+from distcheck.checks.source.notebook_uses import unused_in_notebook
+from distcheck.checks.source.undivided_data import DIVIDED_BY_RANK
 from distcheck.cli.explain_text import UnknownText, explain_text
 from distcheck.core.signature import Signature
 from distcheck.core.torch_pins import TorchPins
@@ -123,6 +126,30 @@ SOURCES = {
     "condition": f"{IMPORT}if" + "\t" * 5000 + "dist.get_rank() == 0 and (\n  True):\n  dist.barrier()\n",
     "loop": f'{IMPORT}for i in range(dist.get_rank(), len("' + "a in " * (SIZE // 5) + '")): dist.all_reduce(i)\n',
 }
+#: Texts of functions for a pattern that finds how data are divided.
+DIVIDED = ("range(rank,", "range(rank, n, ", "islice(", "[", "[ rank")
+
+
+@pytest.mark.parametrize("text", DIVIDED)
+def test_no_division_of_data_takes_long(text: str) -> None:
+    assert seconds(lambda: DIVIDED_BY_RANK.search(text * (SIZE // len(text)))) < 5
+
+
+#: Functions of a notebook: each name in it was compared with all of them.
+FUNCTIONS = "".join(f"def f{i}(a):\n    return a + f{i - 1}(a)\n" for i in range(1, 4000))
+
+
+@pytest.mark.slow
+def test_no_notebook_of_many_functions_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = {"cell_type": "code", "source": f"{IMPORT}{FUNCTIONS}"}
+    data = json.dumps({"cells": [cell], "metadata": {"language_info": {"name": "python"}}, "nbformat": 4}).encode()
+    program = analyse([SourceFile("train.ipynb", lambda: data)])
+    monkeypatch.setattr(program, "texts", SimpleNamespace(answer=lambda _: ()))
+    start = time.process_time()
+    assert unused_in_notebook(program, 0, 1) == ("f1()", False)
+    assert time.process_time() - start < 5
+
+
 #: Tests of the rank below each other: each call was compared with all others, for each test above it (125: 36 s).
 NESTED = "r = dist.get_rank()\nif r == 0: pass\n" + "".join(f"elif r == {i}: dist.barrier()\n" for i in range(300))
 

@@ -44,10 +44,15 @@ def _used(program: Program, file: int) -> frozenset[str]:
         called = (terms[term][1] if terms[term][0] == "c" else term for term in one.decorators)
         if one.parent == 0 and any(last_name(terms, term) not in PLAIN_DECORATORS for term in called):
             users[None].add(one.name)
+    around = {
+        line: one.name if one.kind in ("function", "class") else None
+        for one in scopes[1:]
+        if one.parent == 0
+        for line in range(one.line, one.end_line + 1)
+    }
     try:
         for line, name in _names(text):
-            inside = [number for number, one in enumerate(scopes) if number and one.line <= line <= one.end_line]
-            users.setdefault(_outermost(scopes, max(inside, default=0)), set()).add(name)
+            users.setdefault(around.get(line), set()).add(name)
     except (tokenize.TokenError, SyntaxError):
         return frozenset(defined)
     used: set[str] = set()

@@ -30,8 +30,8 @@ RANK_WORDS = lazy(
 )
 #: How a data set is divided by rank.
 DIVIDED_BY_RANK = lazy(
-    r"%\s*(self\.)?(world_?size|num_replicas|n_?ranks)\b|\[\s*\S*rank(\(\))?\s*::|islice\([^)]*rank"
-    r"|\brange\([^)]*rank[^,]*,[^,]*,[^)]*(?:world_?size|num_replicas)",
+    r"%\s*(self\.)?(world_?size|num_replicas|n_?ranks)\b|\[\s*\S{0,80}rank(\(\))?\s*::|islice\([^)]{0,120}rank"
+    r"|\brange\([^),]{0,80}rank[^,]{0,20},[^,]{0,80},[^)]{0,80}(?:world_?size|num_replicas)",
     re.I,
 )
 _DIVIDES = lazy(r"partition_dataset|split_(?:dataset_)?(?:by|between|across)|shard", re.I)
