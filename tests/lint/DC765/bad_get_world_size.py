@@ -19,7 +19,7 @@ def main():
         loss.backward()
         optimizer.step()
         for _ in range(dist.get_world_size()):
-            scheduler.step()  # expect: DC765
+            scheduler.step()  # expect: DC765=info
     dist.destroy_process_group()
 
 
