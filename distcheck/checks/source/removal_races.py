@@ -10,9 +10,10 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from . import call_paths
-from .program import Program
+from .program import Program, SourceCall
 from .several_ranks import signs
-from .shared_writes import goes_where_ranks_start, only_of_this_process
+from .shared_writes import given_on, goes_where_ranks_start, only_of_this_process
+from .term_queries import parts
 
 
 class _Change(NamedTuple):
@@ -54,6 +55,8 @@ def ranks_race_to_remove(program: Program) -> Iterator[Finding]:
         call_path = call_paths.path_of_all_ranks(program, call, first_is_a_guard=True)
         if call_path is None or only_of_this_process(call_path, path) or not goes_where_ranks_start(program, call_path):
             continue
+        if _is_found_by_a_function(call_path, path):
+            continue
         shown = call.argument_text(change.position, change.keyword) or call.term_text(path)
         yield call.found(
             rules.DC722,
@@ -64,3 +67,18 @@ def ranks_race_to_remove(program: Program) -> Iterator[Finding]:
             flow=program.flow(call_path.steps),
             **signs(call, call_path),
         )
+
+
+def _is_found_by_a_function(call_path: call_paths.CallPath, path: int) -> bool:
+    """Return whether a path, as given on this way, is made of what a function of the project returns, or yields.
+
+    The function may select a path for each rank. An attribute of what it returns is an option.
+    """
+    program = call_path.row.program
+    return any(
+        program.terms[row.file][number][0] == "c"
+        and program.functions(SourceCall(program, row.file, program.terms[row.file][number][5]))
+        and not call_paths.is_constant(program.evaluator.value(row.file, number))
+        for row, term in given_on(call_path, path)
+        for number in parts(program, row.file, term, ("a",))
+    )

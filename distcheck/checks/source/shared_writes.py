@@ -280,15 +280,22 @@ def _path_text(value: Value, shown: str) -> str:
 
 def only_of_this_process(call_path: CallPath, path: int, *, by_data: bool = True) -> bool:
     """Return whether a path, as given on this way, is one of this rank's own, or no path at all."""
+    return any(
+        call_paths.differs(row, term, by_data=by_data)
+        or _is_in_memory(row.term_value(term))
+        or _is_selected_by_rank(row.program, row.file, term, 0)
+        for row, term in given_on(call_path, path)
+    )
+
+
+def given_on(call_path: CallPath, path: int) -> Iterator[tuple[EventRow, int]]:
+    """Yield the term of a path and, for parameters, those that each call of the way gives."""
     row, term, calls = call_path.row, path, call_path.calls
     while True:
-        if call_paths.differs(row, term, by_data=by_data) or _is_in_memory(row.term_value(term)):
-            return True
-        if _is_selected_by_rank(row.program, row.file, term, 0):
-            return True
+        yield row, term
         new, given, rest = call_paths.term_on(call_path, row, term, calls[:1])
         if (new, given) == (row, term):
-            return False
+            return
         row, term, calls = new, given, (*rest, *calls[1:])
 
 
