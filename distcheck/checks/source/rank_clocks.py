@@ -59,16 +59,20 @@ def ranks_share_names(program: Program) -> Iterator[Finding]:
         clock = next(_clocks_in(program, row.file, term, 0), None)
         if clock is None or (clock.file, clock.number) in seen or _is_agreed(program, row, clock):
             continue
+        port = what == "port"
+        # a folder of each process is one on purpose
+        if _is_for_one_process(program, row) if port else clock.is_to("os.getpid"):
+            continue
         ways = [call_paths.path_of_all_ranks(program, one) for one in (clock, row)]
         if ways[0] is None or ways[1] is None or program.is_test(row.file):
             continue
         if clock.is_to(*_RANDOM) and _is_seeded_before(program, ways[0]):
             continue
         seen.add((clock.file, clock.number))
-        port = what == "port"
         source, effect = "clock", "ranks that get there in different seconds have different ones"
         if not clock.is_to(*_CLOCKS):
-            source, effect = "random number", "each rank has another one"
+            source = "process id" if clock.is_to("os.getpid") else "random number"
+            effect = "each rank has another one"
         yield row.found(
             rules.DC767,
             f"every rank makes the {what} from its own {source} ({clock.place}): {effect}"
@@ -98,6 +102,25 @@ def _started_by_others(program: Program, row: EventRow) -> bool:
     return any(
         read.name in _OTHER_LAUNCHERS and (read.row.file, read.row.scope) == (row.file, row.scope)
         for read in program.table(reads)
+    )
+
+
+def _is_for_one_process(program: Program, row: EventRow) -> bool:
+    """Return whether a row is only for a world of one: a block around it tests that, or its function sets it."""
+    for _, (_, kind, term, polarity, _, _) in row.blocks:
+        parts = row.terms[term] if kind == "if" or kind.startswith("exit:") else ()
+        if parts[:2] not in (("=", "=="), ("=", "!=")) or (parts[1] == "==") != polarity:
+            continue
+        sides = [row.term_value(side) for side in parts[2:4]]
+        if any(side.constant in (1, "1") for side in sides) and any(
+            side.has(Kind.WORLD_SIZE) or any(atom.const == "WORLD_SIZE" for atom in side) for side in sides
+        ):
+            return True
+    return any(
+        write.name == "WORLD_SIZE"
+        and write.value.constant == "1"
+        and (write.row.file, write.row.scope) == (row.file, row.scope)
+        for write in writes(program)
     )
 
 
