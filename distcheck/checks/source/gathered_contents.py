@@ -186,6 +186,8 @@ class _Search:
             return self.content(row, arguments[0])
         if method and (name in _OF_TEXTS or (name == "decode" and _decodes(call))):
             return Content.TEXTS
+        if method and name == "decode" and "tokenizer" in call.receiver_text.rpartition(".")[2].lower():
+            return Content.UNKNOWN
         if method and name in _KEEPS_TEXTS and self.content(row, terms[callee][1]) == Content.TEXTS:
             return Content.TEXTS
         return Content.TENSORS
@@ -196,7 +198,10 @@ class _Search:
 
     def _added(self, row: EventRow, term: int) -> Iterator[Content]:
         """Yield what the function of a row adds to a list that a variable in the row holds."""
-        names = set(_WORD.findall(self.program.lines(row.file)[row.line - 1]))
+        span = row.span
+        names = {
+            name for line in self.program.lines(row.file)[span.line - 1 : span.end_line] for name in _WORD.findall(line)
+        }
         for other in self.program.rows_of(row.file, row.scope):
             if isinstance(other, SourceCall) and other.method in _ADDS and other.argument_terms:
                 variable = _WORD.match(other.text())
@@ -238,7 +243,6 @@ def _items_of(call: SourceCall) -> tuple[int, ...]:
 
 
 def _decodes(call: SourceCall) -> bool:
-    """Return whether a call decodes with a tokenizer: a model may have a method of that name."""
-    receiver = call.receiver_text.rpartition(".")[2].lower()
+    """Return whether a call certainly decodes texts: a model, or a tokenizer of images, may have a method so named."""
     known = [str(atom.const) for atom in call.receiver if atom.kind == Kind.RESULT]
-    return any(_DECODES.match(one) for one in known) or "tokenizer" in receiver
+    return any(_DECODES.match(one) for one in known)

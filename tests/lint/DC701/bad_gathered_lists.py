@@ -27,3 +27,10 @@ class Speech(L.LightningModule):
             last = {"name": "last"}
             last["step"] = torch.tensor(self.global_step)
             print(self.all_gather(last))  # expect: DC701
+            print(self.all_gather(self.tokenizer.decode(self.codes)))  # expect: DC701=warning
+            names = ["loss"]
+            names.append(torch.cat([self.codes, self.codes]))
+            both = self.all_gather(  # expect: DC701
+                names
+            )
+            print(both)
