@@ -24,15 +24,29 @@ _MOST_ENTRIES = 64
 class _Gradient:
     """What has happened to one gradient since the last step."""
 
-    def __init__(self, name: str, parameter: Any) -> None:
-        self.name = name
-        self.parameter = weakref.ref(parameter)
+    def __init__(self, optimizer: Any, index: int, position: int) -> None:
+        self.name = f"{position} of parameter group {index}"
+        # torch cannot swap the content of a tensor that a weak reference points to
+        self._optimizer = weakref.ref(optimizer)
+        self._index, self._position = index, position
+        self._id = id(self._found())
         #: ``[what a backward pass added]``, or the line of an ``all_reduce`` that sums or averages
         self.entries: list[Any] = []
         #: it was empty when the first backward pass came
         self.fresh = True
         #: removes the hook
         self.hook: Any = None
+
+    def parameter(self) -> Any:
+        """Return the parameter, or None if the optimizer no longer has it there."""
+        found = self._found()
+        return found if id(found) == self._id else None
+
+    def _found(self) -> Any:
+        optimizer = self._optimizer()
+        groups = [] if optimizer is None else optimizer.param_groups
+        found = groups[self._index]["params"] if self._index < len(groups) else []
+        return found[self._position] if self._position < len(found) else None
 
 
 class ReductionObserver:
@@ -53,9 +67,19 @@ class ReductionObserver:
 
     def forget(self) -> None:
         """Forget the parent's optimizers, in a fork."""
-        self._gradients.clear()
+        self._remove_hooks()
         self._steps.clear()
         self._numbers.clear()
+
+    def stop(self) -> None:
+        """Observe no more steps of any optimizer."""
+        self.done = True
+        self._remove_hooks()
+
+    def _remove_hooks(self) -> None:
+        for one in self._all():
+            one.hook.remove()
+        self._gradients.clear()
 
     def on_call(self, call: CollectiveCall, tensor: Any, ranks: int) -> None:
         """Note an ``all_reduce`` of a gradient among so many ranks."""
@@ -83,6 +107,8 @@ class ReductionObserver:
 
         :param scaled: the script scales a loss
         """
+        if self.done:
+            return
         known = self._gradients.get(optimizer)
         if known is None:
             self._numbers[optimizer] = len(self._numbers)
@@ -101,36 +127,33 @@ class ReductionObserver:
                 tuple(self._digests.projections(parameter.grad)), fresh and len(entries) < _MOST_ENTRIES, scaled,
             )  # fmt: skip
         if nth >= _MOST_STEPS:
-            self.done = True
-            for one in known:
-                one.hook.remove()
-            self._gradients[optimizer] = []
+            self.stop()
 
     def _observed(self, optimizer: Any) -> Iterator[_Gradient]:
         named = [
-            (f"{position} of parameter group {index}", one)
+            (index, position, one)
             for index, group in enumerate(optimizer.param_groups)
             for position, one in enumerate(group["params"])
             if one.requires_grad and one.is_leaf and one.is_floating_point() and one.layout is self._torch.strided
             and not hasattr(one, "device_mesh") and not getattr(one, "_is_flat_param", False)
         ]  # fmt: skip
-        for name, parameter in named[:: -(-len(named) // _MOST_PARAMETERS) or 1]:
-            one = _Gradient(name, parameter)
+        for index, position, parameter in named[:: -(-len(named) // _MOST_PARAMETERS) or 1]:
+            one = _Gradient(optimizer, index, position)
             one.hook = parameter.register_hook(functools.partial(self._see_backward, weakref.ref(one)))
             yield one
 
     def _see_backward(self, reference: Any, gradient: Any) -> None:
-        one = reference()
-        parameter = None if one is None else one.parameter()
+        # a backward pass of the script's own function may give no gradient
+        if gradient is not None and not self._torch.compiler.is_compiling():
+            self._safely(lambda: self._note(reference(), gradient))
+
+    def _note(self, one: _Gradient | None, gradient: Any) -> None:
         torch = self._torch
-        if parameter is None or gradient.is_sparse or len(one.entries) >= _MOST_ENTRIES:
+        parameter = None if one is None else one.parameter()
+        if one is None or parameter is None or gradient.is_sparse or len(one.entries) >= _MOST_ENTRIES:
             return
-        if torch.compiler.is_compiling() or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
             return
-
-        def note() -> None:
-            if not one.entries and parameter.grad is not None:
-                one.fresh = not bool(parameter.grad.detach().any())
-            one.entries.append(self._digests.projections(gradient))
-
-        self._safely(note)
+        if not one.entries and parameter.grad is not None:
+            one.fresh = not bool(parameter.grad.detach().any())
+        one.entries.append(self._digests.projections(gradient))

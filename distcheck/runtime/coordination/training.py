@@ -21,7 +21,7 @@ from distcheck.runtime.coordination.frames import innermost_own
 from distcheck.runtime.coordination.import_hook import when_imported
 from distcheck.runtime.coordination.model import CollectiveCall, RecordedCall
 from distcheck.runtime.coordination.reduction_observer import ReductionObserver
-from distcheck.runtime.coordination.reductions import GradientStep
+from distcheck.runtime.coordination.reductions import MOST_RANKS, GradientStep
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
 from .clipping import ClipObserver, ClippedGradients
@@ -110,6 +110,8 @@ class TrainingObserver:
         #: gradients of the first steps, before and after their reduction
         self.reductions: deque[GradientStep] = deque(maxlen=_MOST_GRADIENTS)
         self._reduction_observer: ReductionObserver | None = None
+        #: why no more gradients are observed before and after their reduction; "": they are, or all have been
+        self.reduction_error = ""
         #: why no more rows are made; "": they are
         self.error = ""
         self._calls = calls
@@ -197,7 +199,7 @@ class TrainingObserver:
     def _attach_optimizers(self, module: Any) -> None:
         self._torch = sys.modules["torch"]
         if self._wants_digests:
-            self._reduction_observer = ReductionObserver(self._torch, self._safely)
+            self._reduction_observer = ReductionObserver(self._torch, self._safely_reduced)
         register = getattr(module, "register_optimizer_step_pre_hook", None)
         if register is not None:  # torch 2.0
             register(self._before_step)
@@ -251,6 +253,18 @@ class TrainingObserver:
         except Exception as error:  # noqa: BLE001 - no error may reach the job
             self.error = f"{type(error).__name__}: {error}"
 
+    def _safely_reduced(self, do: Callable[[], None]) -> None:
+        """Run a function that observes reductions; its error ends this observation, and nothing else."""
+        observer = self._reduction_observer
+        if self.error or observer is None or observer.done:
+            return
+        try:
+            do()
+        except Exception as error:  # noqa: BLE001 - no error may reach the job
+            self.reduction_error = f"{type(error).__name__}: {error}"
+            self.reductions.clear()
+            observer.stop()
+
     def _own(self, ddp: Any) -> None:
         if any(item.ddp() is ddp for item in self._wrapped):
             return
@@ -273,8 +287,9 @@ class TrainingObserver:
             ranks = len(self._calls.groups.get(call.group, ()))
             if self.copies is not None:
                 self.copies.on_call(call, list(self._tensors_of(given)), ranks)
-            if self._reduction_observer is not None:
-                self._reduction_observer.on_call(call, tensor, ranks)
+            observer = self._reduction_observer
+            if observer is not None:
+                self._safely_reduced(lambda: observer.on_call(call, tensor, ranks))
             if call.operation != "all_reduce" or call.reduce not in ("sum", "avg"):
                 return
             if not hasattr(tensor, "data_ptr") or not _has_address(tensor):
@@ -402,9 +417,15 @@ class TrainingObserver:
 
     def _observe_reductions(self, optimizer: Any, place: str) -> None:
         observer = self._reduction_observer
-        if observer is not None and not observer.done:
-            rank, scaled = self._rank_and_sizes()[0], self._scaler is not None
-            self.reductions.extend(observer.before_step(optimizer, rank=rank, place=place, scaled=scaled))
+        distributed = sys.modules.get("torch.distributed.distributed_c10d")
+        if observer is None or distributed is None or not distributed.is_initialized():
+            return
+        if not 1 < distributed.get_world_size() <= MOST_RANKS:
+            return
+        rank, scaled = distributed.get_rank(), self._scaler is not None
+        self._safely_reduced(
+            lambda: self.reductions.extend(observer.before_step(optimizer, rank=rank, place=place, scaled=scaled))
+        )
 
     def _add_of_meshes(
         self, optimizer: Any, steps: _Steps, place: str, owned: set[int], *, with_gradients: bool

@@ -10,12 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from distcheck.runtime.coordination.protocol import PREFIX, packed
-from distcheck.runtime.coordination.reductions import GradientStep, Reductions, reductions_of
+from distcheck.runtime.coordination.reductions import MOST_RANKS, GradientStep, Reductions, reductions_of
 from distcheck.runtime.coordination.store_client import StoreClient
 from distcheck.runtime.coordination.training import TrainingObserver
-
-#: The mean over all ranks needs the rows of each, so jobs with more of them are not judged.
-_MOST_RANKS = 64
 
 
 class ReductionExchange:
@@ -34,7 +31,7 @@ class ReductionExchange:
 
         :param final: the script has ended. The last rank that ends finds all rows, so each one judges
         """
-        if self._judged or not 1 < world_size <= _MOST_RANKS:
+        if self._judged or not 1 < world_size <= MOST_RANKS:
             return
         if not self._sent and (final or self._training.reductions_are_complete):
             self._sent = True

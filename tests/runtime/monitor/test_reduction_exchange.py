@@ -176,8 +176,37 @@ def test_only_the_first_steps_are_observed(steps: int, complete: bool) -> None:
         assert len(json.loads(rows)) == 2 * (min(steps, 12) - 1)
 
 
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm")
+def test_a_job_of_one_rank_gets_no_hooks() -> None:
+    ((rows, complete, hooks),) = run_ranks(1, lambda: observed(mean))
+    assert (rows, complete, hooks) == ("[]", False, 0)
+
+
+@pytest.mark.torch
+def test_an_error_here_ends_no_other_comparison() -> None:
+    import torch
+
+    from distcheck.runtime.coordination.call_recorder import CallRecorder
+    from distcheck.runtime.coordination.training import TrainingObserver
+
+    observer = TrainingObserver(CallRecorder(), 100, digests=True)
+    observer._attach_optimizers(importlib.import_module("types").SimpleNamespace())
+    parameter = torch.nn.Parameter(torch.ones(3))
+    optimizer: Any = torch.optim.SGD([parameter], 0.1)
+    assert observer._reduction_observer is not None
+    list(observer._reduction_observer.before_step(optimizer, rank=0, place="", scaled=False))
+    observer._reduction_observer._digests = None  # type: ignore[assignment]
+    parameter.sum().backward()
+    assert observer.error == ""
+    assert observer.reduction_error.startswith("AttributeError")
+    assert observer.reductions_are_complete
+    assert not parameter._backward_hooks
+
+
 def test_rows_are_sent_once_and_judged_when_all_ranks_have_sent_theirs() -> None:
-    store, judged = MemoryStore(), []  # type: ignore[var-annotated]
+    store, judged = MemoryStore(), []
     ranks: list[Any] = [Ended((), complete=False), Ended(())]
     exchanges = [ReductionExchange(one, lambda reductions, _: judged.append(reductions)) for one in ranks]
     for rank in (1, 0):

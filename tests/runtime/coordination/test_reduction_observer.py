@@ -1,0 +1,97 @@
+"""How gradients are observed without any effect on the script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.torch
+
+
+def run(do: Callable[[], None]) -> None:
+    do()
+
+
+def observed(*optimizers: Any) -> Any:
+    """Return an observer that has seen the first step of some optimizers."""
+    import torch
+
+    from distcheck.runtime.coordination.reduction_observer import ReductionObserver
+
+    observer = ReductionObserver(torch, run)
+    for one in optimizers:
+        assert step(observer, one) == []
+    return observer
+
+
+def step(observer: Any, optimizer: Any) -> list[Any]:
+    return list(observer.before_step(optimizer, rank=0, place="train.py:9", scaled=False))
+
+
+def test_a_function_that_gives_no_gradient_for_a_parameter() -> None:
+    import torch
+
+    class Doubled(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(context: Any, one: Any, other: Any) -> Any:
+            return one * 2
+
+        @staticmethod
+        def backward(context: Any, gradient: Any) -> Any:
+            return gradient * 2, None
+
+    used, unused = (torch.nn.Parameter(torch.ones(30)) for _ in range(2))
+    optimizer = torch.optim.SGD([used, unused], 0.1)
+    observer = observed(optimizer)
+    Doubled.apply(used, unused).sum().backward()
+    assert [row.name for row in step(observer, optimizer)] == ["0 of parameter group 0"]
+
+
+def test_the_content_of_parameters_can_be_swapped() -> None:
+    import torch
+
+    model = torch.nn.Linear(4, 4)
+    observer = observed(torch.optim.SGD(model.parameters(), 0.1))
+    before = torch.__future__.get_swap_module_params_on_conversion()
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        model.to(torch.float64)
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(before)
+    assert model.weight.dtype == torch.float64
+    assert not observer.done
+
+
+def test_a_parameter_that_was_replaced_is_observed_no_more() -> None:
+    import torch
+
+    one = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([one], 0.1)
+    observer = observed(optimizer)
+    one.sum().backward()
+    other = torch.nn.Parameter(torch.ones(3))
+    other.grad = torch.ones(3)
+    optimizer.param_groups[0]["params"][0] = other
+    assert step(observer, optimizer) == []
+
+
+def test_no_hook_is_left_when_one_optimizer_has_made_all_steps() -> None:
+    import torch
+
+    one, other = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    optimizer, slow = torch.optim.SGD([one], 0.1), torch.optim.SGD([other], 0.1)
+    observer = observed(optimizer, slow)
+    assert one._backward_hooks
+    assert other._backward_hooks
+    rows = 0
+    for _ in range(20):
+        (one * other).sum().backward()
+        rows += len(step(observer, optimizer))
+    assert rows == 11
+    assert observer.done
+    assert not one._backward_hooks
+    assert not other._backward_hooks
+    assert step(observer, slow) == []
+    assert not other._backward_hooks
