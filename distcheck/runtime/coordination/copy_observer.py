@@ -33,6 +33,8 @@ _AVERAGING = frozenset({"all_reduce", "reduce_scatter", "reduce_scatter_tensor",
 _MOST_CALLS, _MOST_SITES = 4096, 1024
 #: Calls of one call site whose tensors are compared with gradients: an early one may come before the first gradient.
 MOST_COMPARED = 4
+#: Calls of this process that are compared so, whatever their call sites.
+_MOST_COMPARED_IN_ALL = 64
 
 
 class CopyRow(NamedTuple):
@@ -116,7 +118,11 @@ class CopyObserver:
         self._calls: Counter[str] = Counter()
         self._waiting: list[_Call] = []
         self._sites: dict[tuple[str, str, int], str] = {}
-        self._compared: Counter[tuple[str, str, int]] = Counter()
+        #: line and operation → calls whose tensors held no gradients
+        self._compared: Counter[tuple[str, str]] = Counter()
+        self._compared_in_all = 0
+        #: why no more tensors are compared with gradients; "": they are
+        self.error = ""
         #: address of a parameter → its model and name
         self._parameters: dict[int, tuple[_Copy, str]] = {}
 
@@ -149,7 +155,8 @@ class CopyObserver:
             self._calls["few"] += 1
         site = (call.place, call.operation, numel)
         if (kind := self._sites.get(site)) is None and numel > FEW:
-            kind = self._sites[site] = "model" if is_of_fsdp(sys._getframe(1)) else ""
+            kind = "model" if is_of_fsdp(sys._getframe(1)) else ""
+            self._keep(site, kind)
         addresses = tuple(map(address_of, tensors))
         known = [self._parameters[address] for address in addresses if address in self._parameters]
         for copy, name in known:
@@ -161,15 +168,41 @@ class CopyObserver:
             return
         if whole or (known and len(known) == len(addresses)):
             kind = "model"
-        if not kind and call.operation == "all_reduce" and self._compared[site] < MOST_COMPARED:
-            self._compared[site] += 1
-            gradients = [one.grad for copy in self._copies for _, one in copy.named() if one.grad is not None]
-            if all(holds_gradients(one, gradients, ranks) for one in tensors):
-                kind = self._sites[site] = "model"
+        if not kind and call.operation == "all_reduce" and self._hold_gradients(call, tensors, numel, ranks):
+            kind = "model"
+            self._keep(site, kind)
         if kind:
             self._calls[kind] += 1
         elif len(self._waiting) < _MOST_CALLS:
             self._waiting.append(_Call(site, addresses, numel))
+
+    def _keep(self, site: tuple[str, str, int], kind: str) -> None:
+        if site in self._sites or len(self._sites) < _MOST_SITES:
+            self._sites[site] = kind
+
+    def _hold_gradients(self, call: CollectiveCall, tensors: Sequence[Any], numel: int, ranks: int) -> bool:
+        """Return whether all tensors of a call consist of gradients; False if too many were compared before."""
+        torch, line = sys.modules["torch"], (call.place, call.operation)
+        if self.error or self._compared_in_all >= _MOST_COMPARED_IN_ALL or self._compared[line] >= MOST_COMPARED:
+            return False
+        if torch.compiler.is_compiling() or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
+            return False
+        self._compared[line] += 1
+        gradients = [one.grad for copy in self._copies for _, one in copy.named() if one.grad is not None]
+        gradients = [one for one in gradients if one.numel() <= numel]
+        if not gradients:
+            return False
+        self._compared_in_all += 1
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        try:
+            with torch.no_grad(), _disable_current_modes():
+                found = all(holds_gradients(one, gradients, ranks) for one in tensors)
+        except Exception as error:  # noqa: BLE001 - the comparison of replicas goes on
+            self.error = f"{type(error).__name__}: {error}"
+            return False
+        self._compared[line] -= found
+        return found
 
     def _resolve(self) -> None:
         """Find out which of the waiting calls got gradients."""
@@ -187,8 +220,7 @@ class CopyObserver:
         for call in waiting:
             kind = "model" if call.site in of_gradients else "other"
             self._calls[kind] += 1
-            if len(self._sites) < _MOST_SITES:
-                self._sites[call.site] = kind
+            self._keep(call.site, kind)
 
     # steps
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pytestmark = pytest.mark.torch
@@ -51,3 +53,43 @@ def test_gradients_that_have_no_elements_here() -> None:
     assert not holds_gradients(given, [sparse, torch.ones(4, device="meta"), torch.ones(0)], 2)
     assert not holds_gradients(sparse, [given], 2)
     assert holds_gradients(given, [sparse, given], 2)
+
+
+def test_what_is_not_read() -> None:
+    import torch
+
+    from distcheck.runtime.coordination.flat_gradients import holds_gradients
+
+    given = torch.randn(30)
+    # a rank that is not in the group; a gradient that is larger than the tensor
+    assert not holds_gradients(given, [given], 0)
+    assert not holds_gradients(given, [torch.randn(40)], 2)
+    assert holds_gradients(given, [torch.randn(40), given], 2)
+    # gradients in an order without a pattern need too many comparisons
+    many = [torch.randn(20) for _ in range(300)]
+    assert holds_gradients(torch.cat(many[::-1]), many, 2)
+    assert not holds_gradients(torch.cat(many[::7] + many[1::7] + many[2::7] + many[3::7]), many, 2)
+
+
+def test_a_large_gradient_is_sampled() -> None:
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    from distcheck.runtime.coordination.flat_gradients import holds_gradients
+
+    largest = 0
+
+    class Sizes(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal largest
+            result = function(*args, **(kwargs or {}))
+            if isinstance(result, torch.Tensor) and result.untyped_storage().data_ptr() not in held:
+                largest = max(largest, result.numel())
+            return result
+
+    gradients = [torch.randn(1000, 1000), torch.randn(1000)]
+    flat = torch.cat([one.reshape(-1) for one in gradients])
+    held = {one.untyped_storage().data_ptr() for one in (flat, *gradients)}
+    with Sizes():
+        assert holds_gradients(flat, gradients, 2)
+    assert 0 < largest <= 64
