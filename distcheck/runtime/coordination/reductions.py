@@ -72,8 +72,10 @@ def gradients_are_averaged_once(reductions: Reductions) -> Iterator[Finding]:
             if factor_of(first.final, _summed_again(steps))[1] < _EQUAL:
                 again.setdefault(reducing[-1][1], []).append(steps)
         elif error < _EQUAL and not first.scaled and abs(factor * len(steps) - 1) < _EQUAL:
-            # as many micro-batches as ranks: the script may divide by their number
-            if len(first.entries) - len(reducing) != len(steps):
+            # as many micro-batches as ranks: the script may divide by their number. Not each one uses all layers
+            if len(first.entries) - len(reducing) == len(steps):
+                once.add(first.place)
+            else:
                 twice.setdefault(first.place, []).append(steps)
         else:
             once.add(first.place)
@@ -100,11 +102,14 @@ def _again(place: str, found: Sequence[Sequence[GradientStep]]) -> Finding:
 def _twice(place: str, found: Sequence[Sequence[GradientStep]]) -> Finding:
     first, ranks = found[0][0], len(found[0])
     return rules.DC758.found(
-        f"the gradients of this step are 1/{ranks} of the mean over {ranks} ranks: they are divided by the number of "
-        "ranks twice",
+        f"the gradients of this step are 1/{ranks} of the mean over {ranks} ranks. They are divided by the number of "
+        f"ranks twice, or by another number that is {ranks} as well",
         where=where_of(place, [step.rank for step in found[0]]),
         evidence={"factor": f"1/{ranks}", "gradient": first.name, "step": first.nth},
-        fix=Fix("divide once: DDP, FSDP and ReduceOp.AVG already give the mean", where="code"),
+        fix=Fix(
+            "if both divisions are by the number of ranks, drop one: DDP, FSDP and ReduceOp.AVG already give the mean",
+            where="code",
+        ),
     )
 
 

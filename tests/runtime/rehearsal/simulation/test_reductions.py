@@ -84,6 +84,8 @@ def test_bad_dc758_divided_twice() -> None:
         (finding,) = judged("reductions", steps(entries, lambda _: times(0.25, *first)))
         assert (finding.code, finding.where.line) == ("DC758", 30)
         assert "1/2 of the mean over 2 ranks" in finding.message
+        # such as the batch size, if the loss is a sum
+        assert "ranks twice, or by another number that is 2 as well" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,16 @@ def test_good_dc758_one_of_two_gradients_has_the_whole_mean() -> None:
     more = steps(lambda rank: [first[rank], AVERAGE], lambda _: times(0.5, *first))
     rows += [row._replace(data={**row.data, "name": "1 of parameter group 0"}) for row in more]
     assert judged("reductions", rows) == []
+
+
+def test_good_dc758_a_layer_is_unused_in_one_of_as_many_micro_batches_as_ranks() -> None:
+    first = [LOCAL[0][0], LOCAL[1][0]]
+    rows = steps(once(AVERAGE), lambda _: times(0.25, *ALL))
+    more = steps(lambda rank: [first[rank], AVERAGE], lambda _: times(0.25, *first))
+    unused = [row._replace(data={**row.data, "name": "1 of parameter group 0"}) for row in more]
+    assert judged("reductions", [*rows, *unused]) == []
+    (finding,) = judged("reductions", unused)
+    assert finding.code == "DC758"
 
 
 # DC763
