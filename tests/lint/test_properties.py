@@ -226,9 +226,12 @@ def split(text: str) -> tuple[str, str] | None:
     """The file without its helpers, and a module with them; None where nothing can move.
 
     A helper is a function of the module that another part of it uses, and that needs nothing of the module but imports,
-    literals and other helpers.
+    literals and other helpers. Where a name is defined several times, a move changes which definition it means.
     """
     tree = ast.parse(text)
+    defined = [getattr(node, "name", "") for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    if len(defined) > len(set(defined)):
+        return None
     functions = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
     imports = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
     given_names = {(alias.asname or alias.name).split(".")[0] for node in imports for alias in node.names}
