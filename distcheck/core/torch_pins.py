@@ -286,7 +286,7 @@ def respect_pins(findings: Iterable[Finding], pins: TorchPins, accelerate: Torch
     for finding in findings:
         newest = _older_pin(finding, SINCE, pins)
         if newest is not None:
-            message = f"{finding.message}; {_pin(newest)}, which it does not concern"
+            message = f"{finding.message}; {_pin(newest)}, which is not affected"
             finding = finding._replace(severity=Severity.INFO, message=message)
         newest = _older_pin(finding, ACCELERATE_SINCE, accelerate)
         if newest is not None:

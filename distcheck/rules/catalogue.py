@@ -83,7 +83,7 @@ DC218 = _rule("DC218", "cuda-in-forked-child", "WE", "lint log", "CUDA is used i
 DC219 = _rule("DC219", "local-rank-as-global", "WE", "lint launch", "The local rank is used as the global one", in_folders="many")
 DC220 = _rule("DC220", "node-local-rank-from-env", "I", "lint", "LOCAL_RANK is read where get_node_local_rank would do", on_by_default=False)
 DC221 = _rule("DC221", "device-order", "I", "env", "CUDA numbers the GPUs differently from nvidia-smi")
-DC222 = _rule("DC222", "rank-test-not-called", "EW", "lint", "A test of the rank names a function and does not call it", in_folders="many")
+DC222 = _rule("DC222", "rank-test-not-called", "EW", "lint", "A rank check names a function and does not call it", in_folders="many")
 DC223 = _rule("DC223", "rank-for-world-size", "EW", "lint", "The rank is used where the world size is needed, or the reverse", in_folders="many")
 
 # DC3xx: GPUs, software and host
@@ -222,7 +222,7 @@ DC746 = _rule("DC746", "file-init-stale", "W", "lint", "A file rendezvous may fi
 DC747 = _rule("DC747", "init-failure-ignored", "W", "lint", "A rank goes on alone when the process group can't be created", in_folders="many")
 DC748 = _rule("DC748", "rank-failure-unnoticed", "WI", "lint", "The script does not notice that a rank which it started failed")
 DC749 = _rule("DC749", "collective-failure-ignored", "W", "lint", "A rank goes on when a collective failed", in_folders="many")
-DC750 = _rule("DC750", "forward-bypasses-ddp", "EW", "lint rehearse", "The forward pass goes around DDP", in_folders="many")
+DC750 = _rule("DC750", "forward-bypasses-ddp", "EW", "lint rehearse", "The forward pass bypasses DDP", in_folders="many")
 DC751 = _rule("DC751", "requires-grad-after-wrap", "WE", "lint rehearse", "requires_grad changes after the model was wrapped", in_folders="many")
 DC752 = _rule("DC752", "optimizer-before-sharding", "EW", "lint rehearse watch", "The optimizer is built before the model is sharded", in_folders="many")
 DC753 = _rule("DC753", "clip-on-fsdp1", "EW", "lint", "Gradients of FSDP are clipped by a local norm", in_folders="many")

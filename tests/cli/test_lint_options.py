@@ -97,7 +97,7 @@ def test_good_a_branch_that_no_launch_takes(tmp_path: Path, option: str, conditi
     (folder / "README.md").write_text(launched(*arguments))
     ((severity, message, evidence),) = found_in(folder)
     assert severity == "info"
-    assert "; no documented launch with several ranks gets there: README.md:" in message
+    assert "; no documented launch with several ranks reaches this line: README.md:" in message
     assert "needs" not in evidence
 
 

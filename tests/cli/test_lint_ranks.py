@@ -106,7 +106,7 @@ def test_what_needs_several_ranks_is_loud_with_a_sign_of_them(
 
 def test_the_message_names_what_starts_one_process(tmp_path: Path) -> None:
     folder = jobs(tmp_path, train_py=MAYBE)
-    assert levels(folder)[0][1].endswith("; nothing shows that it runs as several ranks")
+    assert levels(folder)[0][1].endswith("; nothing shows that several ranks run it")
     (folder / "README.md").write_text(block(ONE))
     assert levels(folder)[0][1].endswith("; README.md starts it as one process")
     jobs(folder, run_sh="#!/bin/bash\n" + ONE)

@@ -440,7 +440,7 @@ def judge_debugging(launch: Launch, settings: Settings, installed: Installed) ->
             severity=Severity.WARNING if hurts else Severity.INFO,
             where=Where(variable=setting.name),
             evidence={"value": setting.value, "origin": setting.origin},
-            fix=_fix(setting, "take it out when the search is over", f"unset {setting.name}"),
+            fix=_fix(setting, "remove it after debugging", f"unset {setting.name}"),
         )
 
 
@@ -609,7 +609,7 @@ def _gone(setting: Setting, variable: Variable, installed: Installed) -> Finding
             "installed": ".".join(map(str, version)),
             "successor": variable.deprecated_by,
         },
-        fix=_fix(setting, f"take it out{_what_now(variable)}", f"unset {setting.name}"),
+        fix=_fix(setting, f"remove it{_what_now(variable)}", f"unset {setting.name}"),
     )
 
 
@@ -650,7 +650,7 @@ def _outdated(
             "installed": None if version is None else ".".join(map(str, version)),
             **({SINCE: since} if since and variable.owner in TORCH_OWNERS else {}),
         },
-        fix=_fix(setting, f"take it out{_what_now(variable)}", None),
+        fix=_fix(setting, f"remove it{_what_now(variable)}", None),
     )
 
 
@@ -746,7 +746,7 @@ def _better_value(setting: Setting, variable: Variable, reading: ValueReading) -
         if variable.type == "bool" and word in ("true", "yes", "on", "y", "t", "enable", "enabled"):
             # a fix must not lead straight to the next finding
             if name in FLAGGED:
-                return _fix(setting, f"take it out, or write {name}=1 if that is really wanted", None)
+                return _fix(setting, f"remove it, or write {name}=1 if that is really wanted", None)
             one = "True" if variable.parse == "only-true" else "1"
             return _fix(setting, f"write {name}={one}", f"export {name}={one}")
     if name == "LOGLEVEL" and word.upper() in variable.words:
@@ -811,7 +811,7 @@ def _give_back(setting: Setting) -> Fix:
         )
     return _fix(
         setting,
-        "unset it once the problem that it was set for is fixed, and measure with and without it",
+        "unset it once its reason no longer holds, and compare the bandwidth with and without it",
         f"unset {setting.name}",
     )
 

@@ -286,5 +286,5 @@ def _by_ranks(finding: Finding, documents: Documents) -> Finding:
         scripts = finding.evidence[SCRIPTS]
         if launched is None or not all(documents.start_only_others(script, launched) for script in scripts):
             return finding
-    why = f"{one} starts it as one process" if one else "nothing shows that it runs as several ranks"
+    why = f"{one} starts it as one process" if one else "nothing shows that several ranks run it"
     return finding._replace(severity=Severity.INFO, message=f"{finding.message}; {why}")

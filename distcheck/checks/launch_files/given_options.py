@@ -302,4 +302,4 @@ def by_launches(
 
 
 def _why_not(launch: DocumentedLaunch, given: GivenOptions, needed: Expression) -> str:
-    return f"no documented launch with several ranks gets there: {launch.where} {given.excluding(needed)}"
+    return f"no documented launch with several ranks reaches this line: {launch.where} {given.excluding(needed)}"

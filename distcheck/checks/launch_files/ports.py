@@ -279,7 +279,7 @@ def _standalone(site: LaunchSite, port: Port) -> Fix:
         text,
         edits=edits,
         where="launch-line" if port.given is None else "job-script",
-        risk="no other program knows the port before" if edits else None,
+        risk="safe only if no other program expects this port" if edits else None,
     )
 
 
@@ -437,6 +437,6 @@ def _own_port(site: LaunchSite, port: Port, number: int) -> Fix:
     if wanted is None:
         text = f"give each job a port of its own, such as {_assigned(port, str(number + 1))} to the second"
     else:
-        number_of = "the job" if wanted == PORT_OF_JOB else "this shell"
-        text = f"take it from the number of {number_of}: {_assigned(port, wanted)}"
+        source = "the job's number" if wanted == PORT_OF_JOB else "the shell's process number"
+        text = f"derive it from {source}: {_assigned(port, wanted)}"
     return Fix(text, where="launch-line" if port.given is None else "job-script")

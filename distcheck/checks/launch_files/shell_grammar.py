@@ -184,5 +184,5 @@ def unread_of(root: Any, fragment: Fragment, found: Container[int]) -> Iterator[
         while node is not None and node.type not in ("comment", "heredoc_body", "function_definition"):
             node = node.parent
         if node is None:
-            yield "the grammar of the shell does not understand this part: the line was not read", line, column
+            yield "the shell parser can't parse this part: the line was skipped", line, column
             return

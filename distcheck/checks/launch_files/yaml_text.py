@@ -400,7 +400,7 @@ class _YamlReader:
             self._last_end = end
             node = self._anchors.get(event.anchor)
             if node is None:
-                self._report(f"*{event.anchor} stands for an anchor that is not there", start)
+                self._report(f"*{event.anchor} refers to an anchor that does not exist", start)
                 node = Node("value", start, end, self.source, open_ended=True)
             self._add(node, None)
         elif name in ("MappingStartEvent", "SequenceStartEvent"):
@@ -495,7 +495,7 @@ class _YamlReader:
                 else:
                     first = self.source.fragment.location(keys[name].start)[0]
                     self._report(
-                        f"the key {name[:60]} stands here again, after line {first}; the last one counts", key.start
+                        f"the key {name[:60]} is repeated here, after line {first}; the last one counts", key.start
                     )
             table[name] = node
             keys[name] = key
@@ -562,7 +562,7 @@ def _parser_message(error: Any, text: str, at: int) -> str:
     line_start = text.rfind("\n", 0, at) + 1
     line = text[line_start : text.find("\n", at) if text.find("\n", at) >= 0 else len(text)]
     if "\t" in line[: len(line) - len(line.lstrip())] and ("token" in problem or "tab" in problem):
-        return "a tab stands in the indentation; YAML takes spaces only"
+        return "a tab is in the indentation; YAML accepts spaces only"
     if problem.startswith("mapping values are not allowed"):
         problem = "a second colon, or a key that is indented differently from its siblings"
     return f"malformed YAML: {problem[:120]}"

@@ -97,7 +97,7 @@ def debugging_is_off(timeline: Timeline) -> Iterator[LogFinding]:
         if names
         else "NCCL writes its log at the level INFO on every rank",
         Fix(
-            "take it out of the job script, the image or ~/.nccl.conf when the search is over; NCCL_DEBUG=WARN keeps "
+            "remove it from the job script, the image or ~/.nccl.conf after debugging; NCCL_DEBUG=WARN keeps "
             "what is worth reading",
             where="job-script",
         ),

@@ -258,7 +258,7 @@ ROWS = register_rows(
         "debug-level-invalid",
         "TORCH_DISTRIBUTED_DEBUG is none of OFF, INFO and DETAIL, so that torch can't be imported",
         Fix(
-            "set it to one of the three words, or take it out",
+            "set it to one of the three words, or remove it",
             command="unset TORCH_DISTRIBUTED_DEBUG",
             where="job-script",
         ),

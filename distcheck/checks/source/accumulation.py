@@ -62,8 +62,8 @@ def _found(call: SourceCall, wrap: SourceCall, why: str) -> Finding:
     model = name_of(call.program, wrap) or "model"
     return call.found(
         rules.DC762,
-        f"{call.method}() averages the gradients of all ranks in each turn of the loop, but {why}",
-        fix=f"put forward and backward of all turns but the last into `with {model}.no_sync():`",
+        f"{call.method}() averages the gradients of all ranks in each iteration, but {why}",
+        fix=f"run forward and backward of all iterations but the last under `with {model}.no_sync():`",
         severity=Severity.INFO,
         wrapped_at=f"{wrap.place}",
     )
@@ -73,10 +73,10 @@ def _found_of_accelerator(call: SourceCall, made: SourceCall, why: str) -> Findi
     name = call.receiver_text
     if why == _NOT_ENTERED:
         text = "this Accelerator has gradient_accumulation_steps, but "
-        fix = f"put forward, backward and step into `with {name}.accumulate(model):`"
+        fix = f"run forward, backward and step under `with {name}.accumulate(model):`"
     else:
-        text = "backward() averages the gradients of all ranks in each turn of the loop, but "
-        fix = f"put forward and backward of all turns but the last into `with {name}.no_sync(model):`"
+        text = "backward() averages the gradients of all ranks in each iteration, but "
+        fix = f"run forward and backward of all iterations but the last under `with {name}.no_sync(model):`"
     return call.found(rules.DC762, text + why, fix=fix, severity=Severity.INFO, accelerator=f"{made.place}")
 
 
@@ -99,7 +99,7 @@ def _why_accumulated(program: Program, call: SourceCall) -> str:
     line = _waits(program, call)
     if line is not None:
         where = "" if line == call.line else f" in {program.line_name(call.file, line)}"
-        return f"a condition{where} lets the optimizer skip turns"
+        return f"a condition{where} skips the optimizer step in some iterations"
     line = _steps_behind(program, call)
     return f"the optimizer steps after the loop, in {program.line_name(call.file, line)}" if line is not None else ""
 

@@ -312,7 +312,7 @@ _TRUE_FOR = {
 _OF_FIRST = {Who.MAIN: True, Who.LOCAL_MAIN: True, Who.OTHERS: False, Who.LOCAL_OTHERS: False}
 #: What is true on all ranks.
 _TRUE_EVERYWHERE = frozenset((Kind.UNIFORM, *SIZES, Kind.ENV_TEXT))
-#: What exists or not, as a test of the rank decides.
+#: What exists or not, as a rank check decides.
 _THINGS = frozenset(
     (Kind.OBJECT, Kind.WRAPPED, Kind.FUNCTION, Kind.CLASS, Kind.RESULT, Kind.TUPLE, Kind.MODULE, Kind.GROUP)
 )

@@ -446,9 +446,9 @@ def _shifted(program: Program, call: SourceCall, context: int, rows: list[Source
         if turns == 1 or (apart % turns == 0 if isinstance(turns, int) and turns else abs(apart) != 1):
             return None
         return (
-            f"the gradients are averaged in other turns than those of `{step.text()}` in {step.line_name}, which uses "
-            "gradients of this rank only",
-            "average in the turn of the step: use its condition for the turns without no_sync()",
+            f"the gradients are averaged in other iterations than those of `{step.text()}` in {step.line_name}, which "
+            "uses gradients of this rank only",
+            "average in the iteration of the step: use its condition for the iterations without no_sync()",
         )
     return None
 

@@ -398,7 +398,7 @@ def may_test_ranks(row: EventRow, term: int) -> bool:
 def goes_first(program: Program, file: int, term: int) -> bool:
     """Return whether a context manager of the project lets one rank go first: others wait in it before its body.
 
-    It is a generator with a collective under a test of the rank before its ``yield``.
+    It is a generator with a collective under a rank check before its ``yield``.
     """
     parts = program.terms[file][term]
     return parts[0] == "c" and any(

@@ -614,16 +614,16 @@ _RANK_NAMES = frozenset(
 )
 
 
-def who_runs(who: RankCondition) -> str:
-    """Return who it is, as the subject of a sentence."""
+def who_runs(who: RankCondition, plural: str = "reach", singular: str = "reaches") -> str:
+    """Return subject and verb of a sentence: which ranks reach a line, or what they do otherwise."""
     return {
-        "the main process": "only the main process gets",
-        "all but the main process": "all but the main process get",
-        "one rank": "only one rank gets",
-        "all but one rank": "all but one rank get",
-        "one rank of each host": "only one rank of each host gets",
-        "all but one rank of each host": "all but one rank of each host get",
-    }.get(who.who, "only some ranks get")
+        "the main process": f"only the main process {singular}",
+        "all but the main process": f"all but the main process {plural}",
+        "one rank": f"only one rank {singular}",
+        "all but one rank": f"all but one rank {plural}",
+        "one rank of each host": f"only one rank of each host {singular}",
+        "all but one rank of each host": f"all but one rank of each host {plural}",
+    }.get(who.who, f"only some ranks {plural}")
 
 
 def condition_text(program: Program, file: int, guard: Guard) -> str:
@@ -665,7 +665,7 @@ def _is_abstract(program: Program, function: tuple[int, int]) -> bool:
 
 
 def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[SourceCall, list[Guard]]]:
-    """Yield all calls that a test of the rank keeps from some ranks, and the tests."""
+    """Yield all calls that a rank check keeps from some ranks, and the tests."""
     found, others = _guarded_so_far(program, members)
     position = 0
     while True:
@@ -717,9 +717,9 @@ def narrow_guards(row: EventRow) -> list[Guard]:
     ]
 
 
-#: Tests of the rank around one call that are judged, outermost first: an ``elif`` stands below all tests before it.
+#: Rank checks around one call that are judged, outermost first: an ``elif`` stands below all tests before it.
 _MOST_GUARDS = 32
-#: A call, and the tests of the rank that keep it from some ranks.
+#: A call, and the rank checks that keep it from some ranks.
 Guarded = tuple[SourceCall, list[Guard]]
 
 

@@ -1,6 +1,6 @@
 """Collectives that not all ranks reach: in a branch by rank, behind an exit by rank, in arms that differ; groups, too.
 
-Only what a traced test of the rank keeps from some ranks is judged. Whether data lead ranks apart is for
+Only what a traced rank check keeps from some ranks is judged. Whether data lead ranks apart is for
 :mod:`.loop_exits`; what a call does inside is for :mod:`.sequences`.
 """
 
@@ -52,7 +52,7 @@ _HALVES = frozenset(
 
 @probe(rules.DC701, rules.DC702, rules.DC703)
 def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
-    """No test of the rank stands between some ranks and a collective of all, unless the others call it elsewhere."""
+    """No rank check stands between some ranks and a collective of all, unless the others call it elsewhere."""
     sequences = sequences_of(program)
     exits: set[tuple[int, int]] = set()
     branches: set[tuple[int, int, int]] = set()
@@ -312,7 +312,7 @@ def _in_branch(program: Program, collective: CollectiveSite, guard: Guard) -> Fi
         )
     return call.found(
         rules.DC701,
-        f"{_subject(program, collective)}, but {who_runs(guard.who)} there, by `{condition}` in {at}",
+        f"{_subject(program, collective)}, but {who_runs(guard.who)} it (`{condition}` in {at})",
         fix=text,
         basis=(guard.who,),
         severity=_level(collective, rules.DC701),
@@ -334,7 +334,7 @@ def _after_exit(sequences: Sequences, collective: CollectiveSite, guard: Guard) 
     condition = condition_text(program, call.file, guard)
     return call.found(
         rules.DC702,
-        f"{_subject(program, collective)}, but {who_runs(guard.who)} there: others exit by `{leaving}` in "
+        f"{_subject(program, collective)}, but {who_runs(guard.who)} it: the others exit at `{leaving}` in "
         f"{exits[0].line_name if exits else at}",
         fix=f"move the call above {at}, or invert that test, so the rest of the ranks skip only what one rank has to "
         "do",
@@ -365,10 +365,10 @@ def _differ(program: Program, guard: Guard, collective: CollectiveSite, name: st
 def _group(program: Program, collective: CollectiveSite, guard: Guard) -> Finding:
     call = collective.row
     condition, at = condition_text(program, call.file, guard), program.line_name(call.file, guard.line)
-    who = "only the members get" if guard.who.who == Who.MEMBERS else who_runs(guard.who)
+    who = "only the members reach" if guard.who.who == Who.MEMBERS else who_runs(guard.who)
     return call.found(
         rules.DC706,
-        f"`{call.text()}` must be entered by every rank of the job, but {who} there, by `{condition}` in {at}",
+        f"`{call.text()}` must be entered by every rank of the job, but {who} it (`{condition}` in {at})",
         fix=f"make the group on all ranks, outside of the branch in {at}, and test the rank only where the group is "
         "used; or pass use_local_synchronization=True",
         basis=(guard.who,),
@@ -387,7 +387,7 @@ def _subject(program: Program, collective: CollectiveSite) -> str:
 def _evidence(program: Program, collective: CollectiveSite, guard: Guard, condition: str) -> dict[str, Any]:
     call = collective.row
     flow = flow_of(program, call.file, guard.term)
-    flow.append(f"{program.place(call.file, guard.line)}: {who_runs(guard.who)} past `{condition}`")
+    flow.append(f"{program.place(call.file, guard.line)}: {who_runs(guard.who, 'pass', 'passes')} `{condition}`")
     if collective.innermost != call:
         flow.append(collective.innermost.as_step())
     return {"flow": flow, "reached_by": guard.who.who, "collective": collective.operations[0]}
@@ -413,19 +413,19 @@ def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
                 continue
             yield row.found(
                 rules.DC701,
-                f"{_subject(program, collective)}, but {who_runs(who)} there, by a decorator of {scope.name}()",
+                f"{_subject(program, collective)}, but {who_runs(who)} it (a decorator of {scope.name}())",
                 fix=f"move the call out of {scope.name}(), or remove the decorator, and let only the output depend on "
                 "the rank",
                 basis=(who,),
                 severity=_level(collective, rules.DC701),
-                flow=[f"{program.place(row.file, scope.line)}: {who_runs(who)} into {scope.name}()"],
+                flow=[f"{program.place(row.file, scope.line)}: {who_runs(who, 'enter', 'enters')} {scope.name}()"],
                 reached_by=who.who,
                 collective=collective.operations[0],
             )
 
 
 def _chosen(program: Program, sequences: Sequences) -> Iterator[Finding]:
-    """Calls whose function a test of the rank chooses, where the functions make different collectives."""
+    """Calls whose function a rank check chooses, where the functions make different collectives."""
     named = _names_of_functions(program)
     for call in program.calls:
         if call.terms[call.term[1]][0] in ("a", "v", "i") and call.method not in named:
@@ -494,7 +494,7 @@ def _entered(program: Program, sequences: Sequences, atom: Atom) -> tuple[int, i
 
 
 def _crossed(program: Program, sequences: Sequences) -> Iterator[Finding]:
-    """Arms of a rank branch that use the same groups in another order."""
+    """Arms of a rank branch that use the same groups in different orders."""
     done: set[tuple[int, int]] = set()
     for call, guards in guarded_calls(program):
         if not call.is_to(*vocabulary.COLLECTIVES) or not call.gives(None, "group"):
@@ -536,7 +536,7 @@ def _in_groups(
 
 
 def _getters(program: Program, sequences: Sequences) -> Iterator[Finding]:
-    """Properties that make collectives, read where only some ranks get."""
+    """Properties that make collectives, read on some ranks only."""
     evaluator = program.evaluator
     for call, guards in guarded_calls(program):
         source = ""
@@ -560,13 +560,13 @@ def _getters(program: Program, sequences: Sequences) -> Iterator[Finding]:
             yield call.found(
                 rules.DC701,
                 f"the property `{text}` runs {site.operations[0]} for all ranks ({site.row.place}), but "
-                f"{who_runs(guard.who)} there, by `{condition}` in {at}",
+                f"{who_runs(guard.who)} it (`{condition}` in {at})",
                 fix=f"read {text} on all ranks, above {at}, and use the value inside of the branch",
                 basis=(guard.who,),
                 severity=call.milder_in_tests(rules.DC701),
                 flow=[
                     *flow_of(program, call.file, guard.term),
-                    f"{program.place(call.file, guard.line)}: {who_runs(guard.who)} past `{condition}`",
+                    f"{program.place(call.file, guard.line)}: {who_runs(guard.who, 'pass', 'passes')} `{condition}`",
                     site.row.as_step(),
                 ],
                 reached_by=guard.who.who,
@@ -612,7 +612,7 @@ def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
 
 
 def leaves_alone(program: Program, sequences: Sequences, row: EventRow, loop: int) -> Guard | None:
-    """Return the test of the rank within a loop by which an exit takes some ranks out of it, if it is not known that
+    """Return the rank check within a loop by which an exit takes some ranks out of it, if it is not known that
     the others hear of it; None for any other exit.
     """
     guards = [guard for guard in partial_guards(row) if guard.block > loop and not guard.kind.startswith("exit:")]

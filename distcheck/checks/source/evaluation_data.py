@@ -47,7 +47,8 @@ def evaluation_is_not_padded(program: Program) -> Iterator[Finding]:
             continue
         yield sampler.found(
             rules.DC734,
-            "this sampler repeats items of the evaluation set until all ranks have as many, and they are counted twice",
+            "this sampler pads the evaluation set with repeated items so that all ranks get the same number: they are "
+            "counted twice",
             fix="gather the results and cut them to len(dataset), or let each rank read "
             "Subset(dataset, range(rank, len(dataset), world_size))",
             flow=[f"{program.place(one.file, one.line)}: the evaluation" for one in loops],
@@ -104,7 +105,7 @@ def each_rank_evaluates_its_part(program: Program) -> Iterator[Finding]:
         if loop is not None:
             yield loader.found(
                 rules.DC732,
-                "every rank evaluates all of this data, so that more ranks do not make it faster",
+                "every rank evaluates all of this data, so more ranks do not make it faster",
                 fix="give the loader `sampler=DistributedSampler(data, shuffle=False)` and add up what all ranks find, "
                 "or evaluate on one rank, without the wrapper",
                 severity=Severity.INFO,

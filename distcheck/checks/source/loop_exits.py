@@ -80,7 +80,7 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
             continue
         by_rank = guard.who.who in PARTIAL
         condition = condition_text(program, row.file, guard)
-        each = "is true on some ranks only" if by_rank else "comes out differently on each rank"
+        each = "is true on some ranks only" if by_rank else "differs between ranks"
         yield row.found(
             rules.DC707,
             f"`{condition}` {each} and {_WAYS['continue' if alone else way]}, while `{shared.text()}` in "
@@ -111,7 +111,7 @@ def steps_depend_on_no_data(program: Program) -> Iterator[Finding]:
         yield backward.found(
             rules.DC707,
             f"`{condition_text(program, backward.file, guard)}` in {program.line_name(backward.file, guard.line)} "
-            f"comes out differently on each rank, while `{backward.text()}` needs all ranks",
+            f"differs between ranks, while `{backward.text()}` needs all ranks",
             fix="make the backward pass on all ranks in every step, with a loss of zero where a rank has none",
             basis=(guard.who,),
             severity=backward.milder_in_tests(rules.DC707),
@@ -205,7 +205,7 @@ def _deciding(program: Program, row: EventRow, loop: int) -> Guard | None:
         if guard.block != nearest or guard.block < loop:
             continue
         if guard.who.who == Who.BY_DATA:
-            # a test of the rank next to it shows which rank decides, and it may inform the others
+            # a rank check next to it shows which rank decides, and it may inform the others
             return None if any(own.block > loop and not _is_flag(program, own, row.file) for own in certain) else guard
         if guard.who.who in PARTIAL and guard in certain:
             return guard
@@ -286,7 +286,7 @@ def _is_rank_itself(program: Program, guard: Guard, file: int) -> bool:
 
 
 def _is_flag(program: Program, guard: Guard, file: int) -> bool:
-    """Return whether a condition is a value that was set before, and no test of the rank alone."""
+    """Return whether a condition is a value that was set before, and no rank check alone."""
     terms = program.terms[file]
     todo = [guard.term]
     while todo:

@@ -285,7 +285,7 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
         )
         yield call.found(
             rules.DC750,
-            f"the loss comes from {called}(…), which goes around {wrapper}: no gradient is averaged over the ranks",
+            f"the loss comes from {called}(…), which bypasses {wrapper}: no gradient is averaged over the ranks",
             fix=fix,
             severity=call.level_in_tests,
             call=call.text(),

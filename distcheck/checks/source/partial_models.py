@@ -70,9 +70,9 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
             continue
         model = call.term_text(call.term[1]) if inner == call else _passed(call)
         here = _place(call, inner)
-        subject = f"`{here.text()}` is a forward pass of DDP, which all ranks make together"
+        subject = f"`{here.text()}` is a forward pass of DDP, which all ranks must run together"
         if here != inner:
-            subject = f"`{call.text()}` runs a forward pass of DDP ({inner.place}), which all ranks make together"
+            subject = f"`{call.text()}` runs a forward pass of DDP ({inner.place}), which all ranks must run together"
         yield here.found(
             rules.DC704,
             f"{subject}, but {_by(program, call, here, guard)}",
@@ -139,9 +139,9 @@ def state_of_an_accelerator_is_saved_by_all_ranks(program: Program) -> Iterator[
             continue
         yield call.found(
             rules.DC705,
-            f"`{call.text()}` is for all ranks, but {who_runs(who)} there: FSDP and DeepSpeed hang, and the random "
+            f"`{call.text()}` is for all ranks, but {who_runs(who)} it: FSDP and DeepSpeed hang, and the random "
             "states of the others are lost",
-            fix="call it on all ranks, without the test of the rank: it writes each file on the right one",
+            fix="call it on all ranks, without the rank check: it writes each file on the right one",
             basis=(who,),
             severity=Severity.INFO,
         )
@@ -227,10 +227,10 @@ def _place(call: SourceCall, inner: SourceCall) -> SourceCall:
 
 def _by(program: Program, call: SourceCall, here: SourceCall, guard: Guard) -> str:
     """Return which ranks reach it, and by which test."""
-    test = f"by `{condition_text(program, call.file, guard)}` in {program.line_name(call.file, guard.line)}"
+    test = f"`{condition_text(program, call.file, guard)}` in {program.line_name(call.file, guard.line)}"
     if here == call:
-        return f"{who_runs(guard.who)} there, {test}"
-    return f"{who_runs(guard.who)} there: it is called in {call.line_name}, {test}"
+        return f"{who_runs(guard.who)} it ({test})"
+    return f"{who_runs(guard.who)} it, through {call.line_name} ({test})"
 
 
 def _passed(call: SourceCall) -> str:

@@ -1,6 +1,6 @@
 """Names and attributes that only some ranks assign, and that all of them read: the others raise there.
 
-The summary has no event for reading a name. The few files that assign one under a test of the rank, and nowhere else,
+The summary has no event for reading a name. The few files that assign one under a rank check, and nowhere else,
 are parsed once more.
 """
 
@@ -263,9 +263,9 @@ def _found(
     condition = condition_text(program, rows[0].file, guard)
     return row.found(
         rules.DC708,
-        f"{what} is assigned only where {who_runs(guard.who)}, by `{condition}` in "
-        f"{program.line_name(rows[0].file, guard.line)}: the others raise {error} here",
-        fix=f"assign {what} on all ranks before that test (None where it is not needed), or put this line under the "
+        f"{who_runs(guard.who, 'assign', 'assigns')} {what} (`{condition}` in "
+        f"{program.line_name(rows[0].file, guard.line)}): the others raise {error} here",
+        fix=f"assign {what} on all ranks before that test (None if they do not need it), or put this line under the "
         "same test",
         basis=(guard.who, way),
         severity=Severity.WARNING,

@@ -397,12 +397,12 @@ def rendezvous_in_the_code(program: Program) -> Iterator[Finding]:
             if local.intersection(program.component(row.file)):
                 message += "; under torchrun no process listens there, and all ranks wait"
         else:
-            message = f"{constant.what} is set to {value}, over what the launcher gives"
+            message = f"{constant.what} is set to {value}, which overrides the launcher"
             advice = f'drop the assignment, or set a default only: os.environ.setdefault("{constant.what}", "{value}")'
             if constant.ports:
                 message += "; a second job on the host uses the same port"
             elif constant.host in _LOCAL:
-                message += "; with several nodes each connects only to itself"
+                message += "; with several nodes, each node connects only to itself"
         if constant.ports and (unwise := _unwise(constant.ports)):
             message += f"; and port {constant.ports[0]} {unwise}"
         yield row.found(rules.DC744, message, fix=advice, severity=severity, setting=constant.what, value=value)
@@ -418,7 +418,7 @@ def _unwise(ports: tuple[int, int]) -> str:
     if 0 < low < _UNPRIVILEGED:
         return f"is below {_UNPRIVILEGED}, so that only root may bind it"
     if high >= _EPHEMERAL[0] and low <= _EPHEMERAL[1]:
-        return f"is among those that the kernel gives to outgoing connections ({_EPHEMERAL[0]} to {_EPHEMERAL[1]})"
+        return f"is in the range from which the kernel serves outgoing connections ({_EPHEMERAL[0]} to {_EPHEMERAL[1]})"
     return ""
 
 
@@ -776,7 +776,8 @@ def status_of_a_started_launch_is_read(program: Program) -> Iterator[Finding]:
         shell = call.method == "system"
         yield call.found(
             rules.DC813,
-            f"{call.targets[0]}() starts ranks, and nothing reads how they ended: this script succeeds if they fail",
+            f"{call.targets[0]}() starts ranks, and nothing checks their exit status: this script succeeds if they "
+            "fail",
             fix="sys.exit(os.waitstatus_to_exitcode(os.system(…))), or subprocess.run(…, shell=True, check=True)"
             if shell
             else "add check=True"

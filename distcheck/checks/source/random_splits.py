@@ -70,14 +70,14 @@ def _split_by(program: Program, call_path: CallPath, library: str, seeds: frozen
     if seed is not None and not seed[1]:
         return None
     why = (
-        f"{library}'s generator starts from another state in each process and nothing has seeded it"
+        f"nothing seeds {library}'s generator"
         if seed is None
-        else f"{library}'s generator has another seed on each rank (set at {seed[0].place})"
+        else f"{library}'s generator has a different seed on each rank (set at {seed[0].place})"
     )
     quiet = call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path)
     return call_path.row.found(
         rules.DC733,
-        f"{why}, so that each rank splits the data in another way",
+        f"{why}, so each rank splits the data differently",
         fix=fix,
         severity=Severity.INFO if quiet else Severity.WARNING,
         flow=program.flow(call_path.steps),
@@ -102,7 +102,7 @@ def orders_agree(program: Program) -> Iterator[Finding]:
         text = call.argument_text(0, "seed")
         yield call.found(
             rules.DC733,
-            f"the seed {text} differs between ranks, so that each has the data in another order. Then "
+            f"the seed {text} differs between ranks, so each rank has the data in a different order. Then "
             f"{by.method}() divides it by position: some samples are read twice, and others never",
             fix="shuffle with a seed that all ranks share",
             basis=(differs, call_path.certainty),
@@ -127,8 +127,8 @@ def shuffled_lists_agree(program: Program) -> Iterator[Finding]:
             continue
         yield call.found(
             rules.DC733,
-            f"`{call.text()}` shuffles in another order on each rank, and the list is then divided by position: some "
-            "items are read twice, and others never",
+            f"`{call.text()}` shuffles in a different order on each rank, and the list is then divided by position: "
+            "some items are read twice, and others never",
             fix=f"shuffle alike on all ranks: {library}.Random(seed).shuffle(…)"
             if library == "random"
             else "shuffle alike on all ranks: numpy.random.default_rng(seed).shuffle(…)",

@@ -117,7 +117,7 @@ def _own_layers(program: Program, ref: tuple[int, int], wrap: SourceCall) -> Ite
 
 
 def _is_apart(call: SourceCall) -> bool:
-    """Return whether a test of the rank stands around a call: other ranks may make their half elsewhere."""
+    """Return whether a rank check stands around a call: other ranks may make their half elsewhere."""
     return bool(partial_guards(call)) or call.entry.who in PARTIAL or runs_without_other_ranks(call)
 
 

@@ -610,7 +610,7 @@ def _fallback(read: Read) -> str:
     return "" if read.must else "fallback_rank=0"
 
 
-# tests of the rank
+# rank checks
 
 _OF_TORCH = frozenset(
     f"torch.distributed.{name}" for name in ("get_rank", "get_world_size", "is_initialized", "is_available")

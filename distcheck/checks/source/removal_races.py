@@ -60,7 +60,7 @@ def ranks_race_to_remove(program: Program) -> Iterator[Finding]:
         shown = call.argument_text(change.position, change.keyword) or call.term_text(path)
         yield call.found(
             rules.DC722,
-            f"every rank {change.text} {shown} here, and a rank that comes second raises {change.error}",
+            f"every rank {change.text} {shown} here, and all but the first rank raise {change.error}",
             fix="let one rank do it: `if dist.get_rank() == 0:`, then dist.barrier() on all ranks",
             basis=(call_path.certainty,),
             severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,

@@ -78,7 +78,7 @@ def ranks_draw_other_numbers(program: Program) -> Iterator[Finding]:
             seen.add(key)
             yield row.found(
                 rules.DC736,
-                f"all ranks have the same seed here ({row.term_text(term)}), so that {drawn.text} gives the same "
+                f"all ranks have the same seed here ({row.term_text(term)}), so {drawn.text} gives the same "
                 f"numbers on each ({drawn.row.place})",
                 fix=f"set_seed({row.term_text(term)}, device_specific=True) adds the rank to it"
                 if own

@@ -188,11 +188,11 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     name = _called(call)
     reason = next(
         (
-            f"`{call.term_text(node[2])}` also passes without its test of the rank"
+            f"`{call.term_text(node[2])}` also passes without its rank check"
             for _, node in call.blocks
             if node[1] == "if" and node[3] and call_paths.passes_by_a_count(call, node[2])
         ),
-        f"no test of the rank guards {name}()",
+        f"no rank check guards {name}()",
     )
     shown = call.argument_text(_position_of(call, path), _keyword_of(call, path)) or call.term_text(path)
     yield call.found(
@@ -208,7 +208,7 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
 
 
 def _is_written_by_few(call: SourceCall) -> bool:
-    """Return whether each use of an opened file is under a test of the rank: the others only open it."""
+    """Return whether each use of an opened file is under a rank check: the others only open it."""
     handles = {call.event[7], *(number for number, term in enumerate(call.terms) if term == ("w", call.event[7]))}
     uses = [
         row
@@ -381,11 +381,11 @@ def every_rank_logs(program: Program) -> Iterator[Finding]:
             continue
         name = next(_TRACKERS[target] for target in call.targets if target in _TRACKERS)
         loud = not (call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path))
-        text = f"every rank starts {name}() here, so that a job has as many runs as ranks"
+        text = f"every rank starts {name}() here, so a job has as many runs as ranks"
         if name == "SummaryWriter" and any(call.gives(0, argument) for argument in ("log_dir", "logdir")):
             # the default is a folder of each host and second; in one folder TensorBoard shows one run
             loud = False
-            text = "every rank starts SummaryWriter() here in one folder, where TensorBoard mixes what they write"
+            text = "every rank starts SummaryWriter() here in one folder, and TensorBoard mixes their events"
         yield call.found(
             rules.DC721,
             text,
@@ -675,7 +675,7 @@ def _race(
     }[kind]
     yield call.found(
         rules.DC722,
-        f"every rank creates the folder {shown} here, and a rank that comes second raises FileExistsError",
+        f"every rank creates the folder {shown} here, and all but the first rank raise FileExistsError",
         fix=text,
         edits=edits,
         safe=bool(edits),

@@ -110,7 +110,7 @@ def _found(program: Program, row: SourceCall, seeded: _Seeded, what: str) -> Fin
     seed, why = seeded
     return row.found(
         rules.DC763,
-        f"{what}, and `{seed.text()}` in {program.line_name(seed.file, seed.line)} gives each rank other ones: the "
+        f"{what}, and `{seed.text()}` in {program.line_name(seed.file, seed.line)} gives each rank different ones: the "
         "replicas differ",
         fix="seed all ranks alike until the model is built, or broadcast the weights of rank 0 to all ranks",
         basis=(why,),

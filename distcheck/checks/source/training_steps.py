@@ -64,7 +64,7 @@ def replicas_take_the_same_steps(program: Program) -> Iterator[Finding]:
         condition, at = condition_text(program, call.file, guard), program.line_name(call.file, guard.line)
         yield call.found(
             rules.DC757,
-            f"`{call.text()}` {what}, but {who_runs(guard.who)} there, by `{condition}` in {at}",
+            f"`{call.text()}` {what}, but {who_runs(guard.who)} it (`{condition}` in {at})",
             fix=f"call it on all ranks, outside of the branch in {at}",
             basis=(guard.who, *basis),
             severity=call.milder_in_tests(rules.DC757) if severity is None else severity,

@@ -76,7 +76,7 @@ def samplers_permute_alike(program: Program) -> Iterator[Finding]:
         if type(rank) is int and sampler.constant(1, "num_replicas") != 1 and _is_made_by_all(program, sampler):
             yield sampler.found(
                 rules.DC732,
-                f"this sampler gets rank {rank} on every rank, so that all of them train on the same share",
+                f"this sampler gets rank {rank} on every rank, so all of them train on the same share",
                 fix="drop num_replicas and rank: the sampler takes both from the process group",
                 severity=min(sampler.milder_in_tests(rules.DC732), Severity.WARNING),
             )
@@ -87,8 +87,8 @@ def samplers_permute_alike(program: Program) -> Iterator[Finding]:
         if why is not None:
             yield sampler.found(
                 rules.DC732,
-                f"the seed of this sampler is `{sampler.argument_text(4, 'seed')}`, another one on each rank: each "
-                "takes its share of another order, and the shares overlap",
+                f"the seed of this sampler is `{sampler.argument_text(4, 'seed')}`, which differs between ranks: each "
+                "takes its share of a different order, and the shares overlap",
                 fix="give all ranks the same seed; the sampler divides the data by itself",
                 basis=(why,),
                 severity=min(sampler.milder_in_tests(rules.DC732), Severity.WARNING),
@@ -208,7 +208,7 @@ def _judge_loader(program: Program, loader: SourceCall, loop: LoaderLoop) -> Fin
         return loader.found(
             rules.DC732,
             f"the sampler of this loader, {name}, uses neither rank nor world size, "
-            f"so that every rank trains on all of {data or 'the data'}",
+            f"so every rank trains on all of {data or 'the data'}",
             fix="divide the sampler's indices by rank: indices[rank::world_size], with as many on each rank",
             severity=min(severity, Severity.WARNING),
             basis=(own, added(made.certainty, step.certainty), *(() if wrapped is None else (wrapped,))),
@@ -221,14 +221,14 @@ def _judge_loader(program: Program, loader: SourceCall, loop: LoaderLoop) -> Fin
     if drawing is not None:
         return loader.found(
             rules.DC732,
-            f"`{drawing.text()}` draws from a generator with one seed, so that every rank trains on the same samples",
+            f"`{drawing.text()}` draws from a generator with one seed, so every rank trains on the same samples",
             fix="give each rank its own part of the indices, or another seed: manual_seed(seed + rank)",
             severity=min(severity, Severity.WARNING),
             flow=[drawing.as_step(), *program.flow(made.steps)],
         )
     return loader.found(
         rules.DC732,
-        f"this loader has no DistributedSampler, so that every rank trains on all of {data or 'the data'}",
+        f"this loader has no DistributedSampler, so every rank trains on all of {data or 'the data'}",
         fix=f"sampler=DistributedSampler({data}) instead of shuffle=True, and sampler.set_epoch(epoch) in each epoch"
         if shuffled
         else f"sampler=DistributedSampler({data}), and sampler.set_epoch(epoch) in each epoch",

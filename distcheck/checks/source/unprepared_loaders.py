@@ -38,7 +38,7 @@ def every_loader_is_prepared(program: Program) -> Iterator[Finding]:
         data = loader.argument_text(0, "dataset") or "the data"
         yield loader.found(
             rules.DC732,
-            f"prepare() of the Accelerator does not get this loader, so that every rank trains on all of {data}",
+            f"prepare() of the Accelerator does not get this loader, so every rank trains on all of {data}",
             fix="pass the loader to accelerator.prepare() as well, and use what it returns",
             severity=Severity.WARNING,
             flow=[

@@ -60,8 +60,8 @@ def metrics_of_all_ranks_decide(program: Program) -> Iterator[Finding]:
         at = program.place(loop.file, loop.line)
         yield row.found(
             rules.DC739,
-            f"nothing reduces the metric of the evaluation at {at}, in which each rank sees its part "
-            f"of the data only, and here it decides {decides.value}",
+            f"nothing reduces the metric of the evaluation at {at}, where each rank sees only "
+            f"its part of the data, and here it decides {decides.value}",
             fix="add up sums and counts in tensors, all_reduce both on all ranks after that loop, and divide then",
             severity=Severity.INFO if decides in (_Decides.SAVE, _Decides.SHOWN) else None,
             flow=[

@@ -150,7 +150,7 @@ def either(conditions: Iterable[RankCondition]) -> RankCondition:
     """For whom at least one condition is true.
 
     ``not distributed or rank == 0`` is the main process wherever there are several; with anything else next to it, a
-    test of the rank is no longer certain.
+    rank check is no longer certain.
     """
     rest = [item for item in conditions if item.who != Who.SINGLE]
     if not rest:

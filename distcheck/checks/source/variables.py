@@ -240,7 +240,7 @@ class Variables(RankReach):
     def is_shared(self, ref: tuple[int, int], name: str) -> bool:
         """Return whether an attribute gets from a collective what it holds: the same on all ranks from there on.
 
-        What one rank alone assigned to it before is no test of the rank then.
+        What one rank alone assigned to it before is no rank check then.
         """
         key = (*ref, name)
         known = self._shared.get(key)
