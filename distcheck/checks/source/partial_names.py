@@ -25,6 +25,13 @@ from .summary import Scope
 from .values import Certainty, Kind, Who
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+#: What raises where the value in a field of a node is None.
+_ERRORS_OF_NONE = {
+    (ast.Attribute, "value"): "AttributeError",
+    (ast.Subscript, "value"): "TypeError",
+    (ast.BinOp, "left"): "TypeError",
+}
 _MOST_CALLERS = 8
 _BUILTINS = frozenset(dir(builtins))
 _WORD = re.compile(r"\w+")
@@ -36,6 +43,17 @@ class _Reading(NamedTuple):
     node: ast.Name
     tests: tuple[ast.expr, ...]
     tried: bool
+    #: what is read of it: ``AttributeError`` or ``TypeError`` where it is None, empty where None may do
+    of_none: str
+
+
+class _Partial(NamedTuple):
+    """The assignments of a name under a rank check, and that check."""
+
+    rows: list[EventRow]
+    guard: Guard
+    #: all other assignments are of None
+    else_none: bool
 
 
 @probe(rules.DC708)
@@ -48,7 +66,7 @@ def names_are_bound_on_all_ranks(program: Program) -> Iterator[Finding]:
 def _names(program: Program) -> Iterator[Finding]:
     candidates: dict[tuple[int, int], dict[str, list[EventRow]]] = {}
     for row in program.rows("bind"):
-        if row.block > 0:
+        if row.block > 0 and not _is_none(row, row.payload[1]):
             candidates.setdefault((row.file, row.scope), {}).setdefault(str(row.payload[0]), []).append(row)
     for (file, scope), names in candidates.items():
         if program.index.files[file].cells or program.is_test(file):
@@ -57,13 +75,19 @@ def _names(program: Program) -> Iterator[Finding]:
         for name, rows in names.items():
             # a name that the function declares global is one of the module
             scopes = program.index.scopes[file]
-            bound = scopes[scope].bindings.get(name) or scopes[0].bindings.get(name, [])
+            own = scopes[scope].bindings.get(name, [])
+            bound = [term for term in own if not _is_none(rows[0], term)] or scopes[0].bindings.get(name, [])
             guard = _only_guard(rows)
             given = any(name == parameter for parameter, _, _ in program.index.scopes[file][scope].parameters)
             if guard is not None and len(bound) == len(rows) and not given and name not in _BUILTINS:
-                found[name] = (rows, guard)
+                found[name] = _Partial(rows, guard, len(own) > len(bound))
         if found:
             yield from _read_names(program, file, scope, found)
+
+
+def _is_none(row: EventRow, term: int) -> bool:
+    """Return whether a term of the file of a row is the constant None."""
+    return term >= 0 and row.terms[term][:2] == ("k", "none")
 
 
 def _only_guard(rows: Iterable[EventRow]) -> Guard | None:
@@ -77,14 +101,12 @@ def _only_guard(rows: Iterable[EventRow]) -> Guard | None:
     return first
 
 
-def _read_names(
-    program: Program, file: int, scope: int, names: dict[str, tuple[list[EventRow], Guard]]
-) -> Iterator[Finding]:
+def _read_names(program: Program, file: int, scope: int, names: dict[str, _Partial]) -> Iterator[Finding]:
     own = program.index.scopes[file][scope]
     if own.kind not in ("function", "module") or own.stars:
         return
     words = _words_by_line(program, file, own)
-    candidates = {name: found for name, found in names.items() if _may_be_read_elsewhere(words, name, *found)}
+    candidates = {name: found for name, found in names.items() if _may_be_read_elsewhere(words, name, found)}
     if not candidates:
         return
     tree = _node_of(program, file, own)
@@ -97,18 +119,22 @@ def _read_names(
     if "nonlocal" in words:
         shared.update(name for node in ast.walk(tree) if isinstance(node, ast.Nonlocal) for name in node.names)
     nodes = list(_own_nodes(tree))
-    for name, (rows, guard) in candidates.items():
-        if name in shared or _is_bound_otherwise(nodes, name, len(rows)):
+    for name, (rows, guard, else_none) in candidates.items():
+        assigned = len(own.bindings.get(name, ())) if else_none else len(rows)
+        if name in shared or _is_bound_otherwise(nodes, name, assigned):
             continue
         for reading in readings.get(name, ()):
             if reading.tried or any(_mentions(test, names) for test in reading.tests):
+                continue
+            if else_none and not reading.of_none:
                 continue
             row = _row_around(program, file, scope, reading.node)
             if row is None or row.number < min(one.number for one in rows):
                 continue
             way = _way_of_others(program, row, guard, rows)
             if way is not None:
-                yield _found(program, row, f"`{name}`", "NameError", guard, rows, way)
+                error = reading.of_none if else_none else "NameError"
+                yield _found(program, row, f"`{name}`", error, candidates[name], way)
                 break
 
 
@@ -122,8 +148,9 @@ def _words_by_line(program: Program, file: int, scope: Scope) -> dict[str, list[
     return found
 
 
-def _may_be_read_elsewhere(words: dict[str, list[int]], name: str, rows: list[EventRow], guard: Guard) -> bool:
+def _may_be_read_elsewhere(words: dict[str, list[int]], name: str, partial: _Partial) -> bool:
     """Return whether a name stands outside of the ``if`` that assigns it: no reading in one of its arms is a fault."""
+    rows, guard, _ = partial
     if guard.kind != "if" or not name.isascii():
         return True
     _, _, _, _, line, end_line = rows[0].program.blocks[rows[0].file][guard.block]
@@ -193,11 +220,11 @@ def _readings(tree: ast.AST, names: Container[str]) -> dict[str, list[_Reading]]
     """Return where a function itself reads names, in order."""
     found: dict[str, list[_Reading]] = {}
 
-    def visit(node: ast.AST, tests: tuple[ast.expr, ...], tried: bool) -> None:
+    def visit(node: ast.AST, tests: tuple[ast.expr, ...], tried: bool, of_none: str = "") -> None:
         if isinstance(node, _FUNCTIONS):
             return
         if isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load):
-            found.setdefault(node.id, []).append(_Reading(node, tests, tried))
+            found.setdefault(node.id, []).append(_Reading(node, tests, tried, of_none))
         for field, value in ast.iter_fields(node):
             inner, trying = tests, tried
             if isinstance(node, (ast.If, ast.While)) and field in ("body", "orelse"):
@@ -207,10 +234,12 @@ def _readings(tree: ast.AST, names: Container[str]) -> dict[str, list[_Reading]]
                 trying = True
             for part in value if isinstance(value, list) else [value]:
                 if isinstance(part, ast.AST):
-                    visit(part, inner, trying)
+                    visit(part, inner, trying, _ERRORS_OF_NONE.get((type(node), field), ""))
+                # `if writer is None: return` and an assert decide over the lines after them
+                if isinstance(part, ast.Assert) or (isinstance(part, ast.If) and isinstance(part.body[-1], _LEAVES)):
+                    inner = (*inner, part.test)
 
-    for child in ast.iter_child_nodes(tree):
-        visit(child, (), False)
+    visit(ast.Module(list(ast.iter_child_nodes(tree)), []), (), False)  # type: ignore[arg-type]
     for readings in found.values():
         readings.sort(key=lambda one: (one.node.lineno, one.node.col_offset))
     return found
@@ -238,10 +267,10 @@ def _way_of_others(program: Program, row: EventRow, guard: Guard, rows: list[Eve
     if guard.block in around or any(program.excludes(one, row) for one in rows):
         return None
     path = call_paths.path_of_all_ranks(program, row, first_is_a_guard=True)
-    if path is not None:
+    if path is not None and path.certainty <= Certainty.MERGED:
         return path.certainty
     # that the rank is tested shows that several ranks run here
-    return Certainty.MERGED if _is_open(program, row, frozenset()) else None
+    return Certainty.MERGED if _is_open(program, row, frozenset()) else path and path.certainty
 
 
 def _is_open(program: Program, row: EventRow, seen: frozenset[tuple[int, int]]) -> bool:
@@ -257,15 +286,17 @@ def _is_open(program: Program, row: EventRow, seen: frozenset[tuple[int, int]]) 
     )
 
 
-def _found(
-    program: Program, row: EventRow, what: str, error: str, guard: Guard, rows: list[EventRow], way: int
-) -> Finding:
+def _found(program: Program, row: EventRow, what: str, error: str, partial: _Partial, way: int) -> Finding:
+    rows, guard, else_none = partial
+    others = f"it is None on the others, which raise {error} here" if else_none else f"the others raise {error} here"
     condition = condition_text(program, rows[0].file, guard)
     return row.found(
         rules.DC708,
         f"{who_runs(guard.who, 'assign', 'assigns')} {what} (`{condition}` in "
-        f"{program.line_name(rows[0].file, guard.line)}): the others raise {error} here",
-        fix=f"assign {what} on all ranks before that test (None if they do not need it), or put this line under the "
+        f"{program.line_name(rows[0].file, guard.line)}): {others}",
+        fix=f"put this line under the same test, or under `if {what.strip('`')} is not None:`"
+        if else_none
+        else f"assign {what} on all ranks before that test (None if they do not need it), or put this line under the "
         "same test",
         basis=(guard.who, way),
         severity=Severity.WARNING,
@@ -276,26 +307,27 @@ def _found(
 def _attributes(program: Program) -> Iterator[Finding]:
     """Attributes of objects that one rank assigns in a class whose bases are known, and that a method reads."""
     evaluator = program.evaluator
-    found: dict[tuple[int, int], dict[str, tuple[list[EventRow], Guard]]] = {}
+    found: dict[tuple[int, int], dict[str, _Partial]] = {}
     for (file, owner, name), sites in evaluator.stores.items():
-        rows = [program.event_row(*site) for site in sites]
+        stores = [program.event_row(*site) for site in sites]
+        rows = [row for row in stores if not _is_none(row, row.payload[2])]
         guard = _only_guard(rows)
         if guard is None or program.is_test(file) or not _is_closed(program, (file, owner), name):
             continue
-        found.setdefault((file, owner), {})[name] = (rows, guard)
+        found.setdefault((file, owner), {})[name] = _Partial(rows, guard, len(rows) < len(stores))
     for (file, owner), names in found.items():
         for call in program.calls_in((file,)):
             if evaluator.owner_of(call.file, call.scope) != owner or call.inside("try"):
                 continue
-            for name, (rows, guard) in list(names.items()):
-                if not _reads_attribute(call, name) or _tests_for(program, call, names):
+            for name, (rows, guard, else_none) in list(names.items()):
+                error = _error_of_attribute(call, name, else_none)
+                if not error or _tests_for(program, call, names):
                     continue
                 if call.scope == rows[0].scope and call.number < rows[0].number:
                     continue
                 way = _way_of_others(program, call, guard, [one for one in rows if one.scope == call.scope])
                 if way is not None:
-                    del names[name]
-                    yield _found(program, call, f"`self.{name}`", "AttributeError", guard, rows, way)
+                    yield _found(program, call, f"`self.{name}`", error, names.pop(name), way)
 
 
 def _is_closed(program: Program, ref: tuple[int, int], name: str) -> bool:
@@ -313,18 +345,26 @@ def _is_closed(program: Program, ref: tuple[int, int], name: str) -> bool:
     return not any(term[0] == "k" and term[2] == name for term in program.terms[file])
 
 
-def _reads_attribute(call: SourceCall, name: str) -> bool:
-    """Return whether a method of the object in an attribute is called, or the attribute is handed to a call."""
+def _error_of_attribute(call: SourceCall, name: str, else_none: bool) -> str:
+    """Return what a call raises on ranks without an attribute of the object, or with None in it; empty if nothing.
+
+    A method of the object in the attribute is called, the attribute is handed to the call, or a path is made from it.
+    """
+    if not call.function.parameters:
+        return ""
     terms = call.terms
-    return any(
-        term >= 0
-        and terms[term][0] == "a"
-        and terms[term][2] == name
-        and terms[terms[term][1]][0] == "p"
-        and call.function.parameters
-        and terms[terms[term][1]][2] == call.function.parameters[0][0]
-        for term in (*call.argument_terms, call.receiver_term)
-    )
+
+    def is_it(term: int) -> bool:
+        if term < 0 or terms[term][0] != "a" or terms[term][2] != name:
+            return False
+        base = terms[terms[term][1]]
+        return bool(base[0] == "p" and base[2] == call.function.parameters[0][0])
+
+    if is_it(call.receiver_term):
+        return "AttributeError"
+    if any(term >= 0 and terms[term][0] == "o" and is_it(terms[term][2]) for term in call.argument_terms):
+        return "TypeError" if else_none else "AttributeError"
+    return "AttributeError" if not else_none and any(map(is_it, call.argument_terms)) else ""
 
 
 def _tests_for(program: Program, call: SourceCall, names: Iterable[str]) -> bool:
