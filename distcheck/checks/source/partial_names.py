@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
@@ -106,7 +106,12 @@ def _read_names(program: Program, file: int, scope: int, names: dict[str, _Parti
     if own.kind not in ("function", "module") or own.stars:
         return
     words = _words_by_line(program, file, own)
-    candidates = {name: found for name, found in names.items() if _may_be_read_elsewhere(words, name, found)}
+    own_rows = program.rows_of(file, scope)
+    candidates = {
+        name: found
+        for name, found in names.items()
+        if _may_be_read_by_others(program, own_rows, words.get(name, ()), name, found)
+    }
     if not candidates:
         return
     tree = _node_of(program, file, own)
@@ -148,13 +153,41 @@ def _words_by_line(program: Program, file: int, scope: Scope) -> dict[str, list[
     return found
 
 
-def _may_be_read_elsewhere(words: dict[str, list[int]], name: str, partial: _Partial) -> bool:
-    """Return whether a name stands outside of the ``if`` that assigns it: no reading in one of its arms is a fault."""
-    rows, guard, _ = partial
-    if guard.kind != "if" or not name.isascii():
+def _may_be_read_by_others(
+    program: Program, own_rows: Sequence[EventRow], numbers: Iterable[int], name: str, partial: _Partial
+) -> bool:
+    """Return whether ranks without a name may read it in one of these lines. It parses nothing.
+
+    What stands inside of the ``if`` that assigns the name is no fault, in neither of its arms.
+    """
+    rows, guard, else_none = partial
+    if not name.isascii():
         return True
-    _, _, _, _, line, end_line = rows[0].program.blocks[rows[0].file][guard.block]
-    return line == end_line or any(not line <= one <= end_line for one in words.get(name, ()))
+    _, _, _, _, line, end_line = program.blocks[rows[0].file][guard.block]
+    inside = range(line, end_line + 1) if guard.kind == "if" and line != end_line else ()
+    lines = program.lines(rows[0].file)
+    read = re.compile(rf"^(?!\s*#).*(?<![\w.]){name}\b" + (r"\s*[.\[/]" if else_none else r"(?!\s*=(?!=))"))
+    first = min(row.number for row in rows)
+    for number in numbers:
+        if number in inside or not read.match(lines[number - 1]):
+            continue
+        around = _rows_at(own_rows, number)
+        if not around:
+            return True
+        for row in around:
+            tested = any(name in _WORD.findall(lines[node[4] - 1]) for _, node in row.blocks if node[4] != number)
+            if row.number >= first and not tested and _way_of_others(program, row, guard, rows) is not None:
+                return True
+    return False
+
+
+def _rows_at(own_rows: Sequence[EventRow], number: int) -> list[EventRow]:
+    """Return the smallest events around a line; for a test, those of the branch that it decides."""
+    around = [row for row in own_rows if row.event[3] <= number <= row.event[5]]
+    least = min((row.event[5] - row.event[3] for row in around), default=0)
+    return [row for row in around if row.event[5] - row.event[3] == least] or [
+        row for row in own_rows if any(node[4] == number for _, node in row.blocks)
+    ]
 
 
 @cached
