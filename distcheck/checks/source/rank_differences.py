@@ -20,7 +20,7 @@ from .program import Program, SourceCall
 from .source_text import last_name
 from .tensor_devices import LIKE
 from .term_queries import by_rank, callee_text, origin_call, origins, parts
-from .values import PARTIAL, Atom, Kind, RankCondition
+from .values import NOTHING_KNOWN, PARTIAL, Atom, Kind, RankCondition, Who
 from .vocabulary import D
 
 #: Makers of tensors by the position of their size; -1 where all positional arguments are sizes.
@@ -30,6 +30,11 @@ _SIZED = {
     "arange": 0,
     "randperm": 0,
 }
+#: Calls whose result has as many elements as the values of a tensor decide.
+_OF_DATA = frozenset(["bincount", "unique", "unique_consecutive", "nonzero", "argwhere", "masked_select", "where"])
+#: How to give results of these calls one size.
+_FIXED_SIZES = dict.fromkeys(_OF_DATA, "gather the sizes first, pad to the largest one, and cut afterwards")
+_FIXED_SIZES["bincount"] = "give bincount() the number of classes, the same on all ranks: minlength=…"
 #: Options of DDP that all ranks must agree on.
 _OPTIONS = ("broadcast_buffers", "find_unused_parameters", "static_graph", "bucket_cap_mb")
 #: What ranks other than the root must not pass (torch 2.13 raises a ValueError).
@@ -153,6 +158,34 @@ def _unequal(program: Program, call: SourceCall, target: str) -> Iterator[Findin
             if why is not None:
                 yield _differs(program, call, f"{what} of the tensor", term, why, None, maker)
                 return
+
+        data = _sized_by_data(maker)
+        if data is not None:
+            yield call.found(
+                rules.DC709,
+                f"{callee_text(call)}() needs the same size on all ranks, but `{maker.text()}` in {maker.line_name} "
+                "has as many elements as the data of this rank decide",
+                fix=_FIXED_SIZES[maker.method],
+                basis=(data,),
+                severity=Severity.WARNING,
+                flow=[maker.as_step(), call.as_step()],
+                argument="size of the tensor",
+            )
+            return
+
+
+def _sized_by_data(maker: SourceCall) -> Atom | None:
+    """Return the data of this rank that decide how many elements the result of a call has; None where none do."""
+    if maker.method not in _OF_DATA or (maker.method == "bincount" and maker.argument_term(None, "minlength") >= 0):
+        return None
+    function = any(target.startswith("torch.") for target in maker.targets)
+    if maker.method == "bincount" and maker.positional > (2 if function else 1):
+        return None  # minlength by position
+    if maker.method == "where" and maker.positional != 1:
+        return None
+    data = (maker.argument(0, "input") or NOTHING_KNOWN) if function else maker.receiver
+    own = [atom for atom in data if atom.kind == Kind.BATCH or (atom.kind == Kind.TEST and atom.const == Who.BY_DATA)]
+    return own[0] if own and len(own) == len(data.atoms) else None
 
 
 def _list_on_all_ranks(program: Program, call: SourceCall, target: str) -> Iterator[Finding]:
