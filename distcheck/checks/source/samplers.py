@@ -199,7 +199,7 @@ def _set_epoch_before(sampler: SourceCall, again: EventRow) -> Finding:
     cycled = isinstance(again, SourceCall) and again.is_to("itertools.cycle")
     return sampler.found(
         rules.DC730,
-        f"nothing calls set_epoch() on {f'the sampler {name}' if name else 'this sampler'}, so each pass that "
+        f"nothing calls set_epoch() on {f'`{name}`' if name else 'this sampler'}, so each pass that "
         f"starts at {again.place} has the same order",
         fix=f"cycle() repeats what the first pass gave: use a generator that calls {name or 'loader.sampler'}"
         ".set_epoch(count) before each pass through the loader"
@@ -346,7 +346,7 @@ def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow
     sampler_text = name or "loader.sampler"
     return sampler.found(
         rules.DC730,
-        f"nothing calls set_epoch() on {f'the sampler {name}' if name else 'this sampler'}, so all epochs of the "
+        f"nothing calls set_epoch() on {f'`{name}`' if name else 'this sampler'}, so all epochs of the "
         f"loop at {loop} have {same}",
         fix=f"{sampler_text}.set_epoch({counter}) as the first line of that loop"
         + ("" if counter == epoch else ", with the number of the epoch"),

@@ -430,7 +430,7 @@ def _prints(program: Program) -> Iterator[Finding]:
             text = "every rank shows a progress bar of its own"
             fix = f"switch it off elsewhere: {call.method}(…, disable=dist.get_rank() != 0)"
         elif call.loops:
-            text += " in each turn of the loop"
+            text += " in each iteration"
         yield call.found(rules.DC721, text, fix=fix, severity=Severity.INFO, flow=program.flow(call_path.steps))
 
 
