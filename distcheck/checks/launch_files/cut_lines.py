@@ -100,11 +100,12 @@ def _next_command(file: LaunchFile, line: int) -> int | None:
 
 def _found(file: LaunchFile, site: LaunchSite, cut: _Cut) -> Finding:
     start, end, text = cut.edit or (0, 0, "")
-    script = site.command.script or site.command.launcher
+    launcher = "the launch" if site.command.launcher == "other" else shown(site.command.launcher)
+    script = shown(site.command.script) if site.command.script else launcher
     repair = "join the lines: a backslash is the last character of each line but the last, and no comment is between"
     return rules.DC815.found(
         f"{cut.why}, so the command ends there: the shell runs {shown(cut.option)} of line {cut.rest} as a command, "
-        f"and {shown(script)} does not get it",
+        f"and {script} does not get it",
         severity=Severity.WARNING if file.kind == "markdown" else None,
         where=site.where()._replace(line=cut.line, column=1, end_line=cut.line, end_column=None),
         evidence={"option": cut.option, "next_line": cut.rest},

@@ -45,3 +45,16 @@ def test_bash_agrees() -> None:
 def test_lines_between_are_left_to_the_author(between: str) -> None:
     (finding,) = findings(launch_lines_are_whole, f"#!/bin/bash\n{LAUNCH} \\\n{between}  --lr 1e-4\n")
     assert not finding.fix.edits
+
+
+@pytest.mark.parametrize(
+    ("launch", "named"),
+    [
+        (LAUNCH, "train.py"),
+        ("srun --ntasks=8 python train.py", "train.py"),
+        ("srun --ntasks=8 --gres=gpu:8", "the launch"),
+    ],
+)
+def test_the_message_names_what_lacks_the_option(launch: str, named: str) -> None:
+    found = findings(launch_lines_are_whole, f"#!/bin/bash\n{launch}\n    --lr 1e-4\n")
+    assert [finding.message.rpartition("as a command, and ")[2] for finding in found] == [f"{named} does not get it"]
