@@ -11,7 +11,7 @@ from distcheck.core.registry import probe
 
 from .call_paths import names_in, related
 from .models import name_of, wraps
-from .program import Program, SourceCall
+from .program import Program, SourceCall, cached
 from .source_text import last_name
 from .values import Kind
 
@@ -47,7 +47,7 @@ def gradients_are_averaged_once_a_step(program: Program) -> Iterator[Finding]:
             continue
         files = related(program, call.file)
         wrap = next((wrap.call for wrap in known if wrap.call.file in files), None) if made is None else made
-        if wrap is None or any(_DECIDES.search(program.index.files[file].text) for file in files):
+        if wrap is None or any(_decides(program, file) for file in files):
             continue
         if made is not None and _BY_AN_ENGINE in program.index.files[call.file].text.lower():
             continue
@@ -67,6 +67,12 @@ def _found(call: SourceCall, wrap: SourceCall, why: str) -> Finding:
         severity=Severity.INFO,
         wrapped_at=f"{wrap.place}",
     )
+
+
+@cached
+def _decides(program: Program, file: int) -> bool:
+    """Return whether a file decides itself which backward passes average gradients."""
+    return _DECIDES.search(program.index.files[file].text) is not None
 
 
 def _found_of_accelerator(call: SourceCall, made: SourceCall, why: str) -> Finding:

@@ -428,7 +428,13 @@ def _field(program: Program, name: str, file: int, number: int) -> Expression:
 def _is_overridden(program: Program, file: int) -> bool:
     """Return whether a program may give options that a file declares values that no command line has."""
     near = program.evaluator.importers(file) | files_from(program, file)
-    return any(_OVERRIDES.search(program.index.files[one].text) for one in near)
+    return any(_overrides_options(program, one) for one in near)
+
+
+@cached
+def _overrides_options(program: Program, file: int) -> bool:
+    """Return whether a file may give options values that no command line has."""
+    return _OVERRIDES.search(program.index.files[file].text) is not None
 
 
 def _bound(program: Program, needed: Expression, function: tuple[int, int], site: EntrySite) -> Expression:

@@ -141,6 +141,7 @@ def reached_by_calls(program: Program, functions: Iterable[tuple[int, int]]) -> 
     return seen
 
 
+@cached
 def starts_itself(program: Program, script: int) -> bool:
     """Return whether a script may start itself again with a launcher."""
     return any(call.file == script for call in program.calls_to(*STARTERS)) and bool(
