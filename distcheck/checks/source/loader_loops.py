@@ -245,12 +245,15 @@ def loaders_in(program: Program, value: Value, depth: int = 0) -> Iterator[tuple
                 yield from loaders_in(program, call.term_value(term), depth + 1)
 
 
-def repetition_of(program: Program, loop: LoaderLoop) -> SourceCall | EventRow | None:
-    """Something in or before the loop that shows that it is walked through more than once; None where it is not."""
+def repetition_of(program: Program, loop: LoaderLoop, one_by_default: bool = False) -> EventRow | None:
+    """Return a row in a loop that shows that it is walked through more than once; None where it is not.
+
+    :param one_by_default: also where the number of epochs is an option, and its default is 1
+    """
     first = next(
         (row for row in program.rows_of(*loop.function) if any(number == loop.block for number, _ in row.blocks)), None
     )
-    return None if first is None else _repeats(program, first, loop.block, frozenset())
+    return None if first is None else _repeats(program, first, loop.block, frozenset(), one_by_default)
 
 
 def is_repeated(program: Program, row: EventRow) -> EventRow | None:
@@ -258,26 +261,28 @@ def is_repeated(program: Program, row: EventRow) -> EventRow | None:
     return _repeats(program, row, -1, frozenset())
 
 
-def _repeats(program: Program, row: EventRow, inner: int, seen: frozenset[Function]) -> EventRow | None:
+def _repeats(
+    program: Program, row: EventRow, inner: int, seen: frozenset[Function], one_by_default: bool = False
+) -> EventRow | None:
     outer = []
     for number, node in row.blocks:
         if number == inner:
             break
         if node[1] in ("for", "while"):
             outer.append(node)
-    if any(not _is_single_pass(program, row, node) for node in outer):
+    if any(not _is_single_pass(program, row, node, one_by_default) for node in outer):
         return row
     function = (row.file, row.scope)
     if function in seen or len(seen) > DEEPEST_FLOW:
         return None
     for call in program.callers(function)[:20]:
-        found = _repeats(program, call, -1, seen | {function})
+        found = _repeats(program, call, -1, seen | {function}, one_by_default)
         if found is not None:
             return found
     return None
 
 
-def _is_single_pass(program: Program, row: EventRow, node: Block) -> bool:
+def _is_single_pass(program: Program, row: EventRow, node: Block, one_by_default: bool) -> bool:
     """Whether a loop is none over epochs: it runs once, as far as is known, or walks over things with loaders."""
     if node[1] != "for":
         return False
@@ -286,10 +291,16 @@ def _is_single_pass(program: Program, row: EventRow, node: Block) -> bool:
         if atom.kind == Kind.RESULT and atom.const == "range" and atom.items:
             last = atom.items[0] if len(atom.items) == 1 else atom.items[1]
             # an option whose default is one epoch
-            return any(constant == 1 for constant in last.constants)
+            return any(constant == 1 for constant in last.constants) and not (one_by_default and _is_read(row, node[2]))
         if atom.kind in (Kind.LIST, Kind.TUPLE):
             return True
     return any(True for _ in loaders_in(program, value))
+
+
+def _is_read(row: EventRow, term: int) -> bool:
+    """Return whether the only argument of ``range()`` is read from an object, such as the options."""
+    called = row.terms[term]
+    return called[0] == "c" and len(called[2]) == 1 and row.terms[called[2][0]][0] in ("a", "s")
 
 
 def is_given(call: SourceCall, position: int, name: str) -> bool:

@@ -283,11 +283,14 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
             if method
             else f"call the wrapper, {wrapper}(…), instead of {called}(…)"
         )
+        level = call.level_in_tests
+        if level is None and method and not call.receiver.has(Kind.BARE):
+            level = Severity.WARNING  # what a method uses of the network is not known
         yield call.found(
             rules.DC750,
             f"the loss comes from {called}(…), which bypasses {wrapper}: no gradient is averaged over the ranks",
             fix=fix,
-            severity=call.level_in_tests,
+            severity=level,
             call=call.text(),
             wrapped_at=f"{wrap.call.place}",
             flow=[
@@ -371,18 +374,20 @@ def _around(program: Program, call: SourceCall, known: list[WrappedModel]) -> tu
 
 
 def _around_raw(program: Program, call: SourceCall, known: list[WrappedModel]) -> tuple[WrappedModel, str] | None:
-    """Return the same for a network that is called by the name that it had before it was wrapped."""
-    callee = call.callee
-    if callee.has(Kind.WRAPPED, Kind.BARE):
+    """Return the same for a network, or a method of it, that is called by the name from before it was wrapped."""
+    network, term, method = call.callee, call.term[1], ""
+    callee = call.terms[term]
+    if callee[0] == "a" and callee[2] not in _NOT_FORWARD and not callee[2].startswith("_"):
+        network, term, method = call.receiver, callee[1], callee[2]
+    if network.has(Kind.WRAPPED, Kind.BARE):
         return None
     for wrap in known:
-        if wrap.base == (call.file, call.term[1]) and comes_after(program, wrap.call, call):
-            return wrap, ""
-    made = made_by(program, callee, (call.file, call.scope))
+        if wrap.base == (call.file, term) and comes_after(program, wrap.call, call):
+            return wrap, method
+    made = made_by(program, network, (call.file, call.scope))
     for wrap in known:
-        if not made or made - wrap.made or not comes_after(program, wrap.call, call):
-            continue
-        return wrap, ""
+        if made and not made - wrap.made and comes_after(program, wrap.call, call):
+            return wrap, method
     return None
 
 

@@ -375,7 +375,10 @@ def _is_closed(program: Program, ref: tuple[int, int], name: str) -> bool:
         return False
     if any(attribute == name for _, attribute in evaluator.outside):
         return False
-    return not any(term[0] == "k" and term[2] == name for term in program.terms[file])
+    if "__dict__" in program.index.files[file].text:
+        return False
+    given = (call.argument(1, "name") for call in program.calls_named("setattr", files={file}))
+    return not any(one is None or not one.only(Kind.CONST) or name in one.constants for one in given)
 
 
 def _error_of_attribute(call: SourceCall, name: str, else_none: bool) -> str:

@@ -27,6 +27,7 @@ from .program import EventRow, Program, SourceCall
 from .summary import Block
 from .term_queries import given_terms
 from .values import Atom, Certainty, Kind, Value
+from .vocabulary import FRAMEWORKS
 
 
 def _samplers_in(program: Program, value: Value | None, depth: int = 0) -> Iterator[Atom]:
@@ -87,13 +88,22 @@ def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
             yield _set_epoch_before(sampler, again)
             continue
         if repeated is None:
-            if _no_file_sets_epochs(program, sampler):
-                yield _unset_epoch(sampler)
+            yield from _once_by_default(program, sampler, own)
             continue
         loud = not (
-            program.framework(sampler.file) or program.framework(repeated.file) or program.is_test(sampler.file)
+            _sets_epochs(program, sampler.file) or _sets_epochs(program, repeated.file) or program.is_test(sampler.file)
         )
         yield _set_epoch_finding(program, sampler, repeated, loud, _same_in_each(program, sampler, own))
+
+
+def _sets_epochs(program: Program, file: int) -> bool:
+    """Return whether a framework may give the epoch to the samplers of a file. DeepSpeed leaves loaders alone."""
+    return any(
+        f"{name}.".startswith(f"{framework}.")
+        for name in program.imports(file)
+        for framework in FRAMEWORKS
+        if framework != "deepspeed"
+    )
 
 
 def _same_in_each(program: Program, sampler: SourceCall, loaders: set[tuple[int, int]]) -> str:
@@ -195,7 +205,7 @@ def _starts(program: Program, call: SourceCall) -> Iterator[tuple[SourceCall, Va
 
 def _set_epoch_before(sampler: SourceCall, again: EventRow) -> Finding:
     name = sampler.use.removeprefix("assign:") if sampler.use.startswith("assign:") else ""
-    quiet = sampler.program.framework(sampler.file) or sampler.program.is_test(sampler.file)
+    quiet = _sets_epochs(sampler.program, sampler.file) or sampler.program.is_test(sampler.file)
     cycled = isinstance(again, SourceCall) and again.is_to("itertools.cycle")
     return sampler.found(
         rules.DC730,
@@ -212,6 +222,19 @@ def _set_epoch_before(sampler: SourceCall, again: EventRow) -> Finding:
             f"{again.place}: the loader starts again",
         ],
     )
+
+
+def _once_by_default(program: Program, sampler: SourceCall, loaders: set[tuple[int, int]]) -> Iterator[Finding]:
+    """Yield a note about a sampler whose loader is not known to be walked through twice."""
+    for loop in loops_over_loaders(program):
+        if loop.trains and not loaders.isdisjoint(loop.loaders):
+            repeated = repetition_of(program, loop, one_by_default=True)
+            if repeated is not None:
+                same = _same_in_each(program, sampler, loaders) + " if there is more than one"
+                yield _set_epoch_finding(program, sampler, repeated, False, same)
+                return
+    if _no_file_sets_epochs(program, sampler):
+        yield _unset_epoch(sampler)
 
 
 def _no_file_sets_epochs(program: Program, sampler: SourceCall) -> bool:
