@@ -31,6 +31,8 @@ _COMMON = word_set(
 
 _SPAWNS = frozenset({*SPAWNS, "torch_xla.distributed.xla_multiprocessing.spawn"})
 _PROCESSES = frozenset({*PROCESSES, "threading.Thread"})
+#: Calls whose result starts processes as a module does: ``context.Process(target=…)``.
+_CONTEXTS = {f"{module}.get_context": module for module in ("torch.multiprocessing", "multiprocessing")}
 #: Names of calls that start functions elsewhere.
 _STARTERS = frozenset({"spawn", "start_processes", "Process", "Thread"})
 
@@ -106,6 +108,9 @@ class CallSites(SourceTables):
             elif atom.kind == Kind.NAMED:
                 found = True
                 self._link_target(file, number, call, atom.const)
+            elif atom.kind == Kind.METHOD and atom.of and atom.of[0].const in _CONTEXTS:
+                found = True
+                self._link_target(file, number, call, f"{_CONTEXTS[atom.of[0].const]}.{atom.const}")
         term = terms[call[1]]
         if not found and term[0] == "a" and term[2] not in _COMMON and not term[2].startswith("__"):
             candidates = self.methods_near(file, term[2])

@@ -805,6 +805,8 @@ _FETCHED = frozenset(
     ["hf_hub_download", "snapshot_download", "cached_download", "cached_file", "cached_path", "try_to_load_from_cache",
      "get_file", "maybe_download", "download_and_cache", "check_file_exist_or_download"]
 )  # fmt: skip
+#: A folder of weights that others publish, unless the project saves into one.
+_OF_OTHERS = re.compile(r"(^|/)pre_?trained[\w-]*/", re.I)
 #: Names of files that a run writes.
 _OF_RUNS = re.compile(
     r"check_?point|ckpt|resume|snapshot|last|latest|best|final|epoch|step|iter|optim"
@@ -816,19 +818,30 @@ _OF_RUNS = re.compile(
 def _is_published(program: Program, call: SourceCall) -> bool:
     """Return whether a file holds weights that others publish: it was fetched, or has a fixed name that no code saves.
 
-    A name that a run gives to its checkpoints does not count.
+    So it does where an option may also hold the name of a model: ``args.unet_model_name_or_path``, and in a folder of
+    pretrained weights into which no code saves. A name that a run gives to its checkpoints does not count.
     """
     path = call.argument_term(0, "f")
     if path < 0:
         return False
     numbers = list(program.subterms(call.file, path))
     terms = call.terms
+    if terms[path][0] in ("a", "p", "v") and last_name(terms, path).endswith("name_or_path"):
+        return True
     called = [SourceCall(program, call.file, terms[number][5]) for number in numbers if terms[number][0] == "c"]
     if any(one.method in _FETCHED for one in called):
         return True
+    texts = [terms[number][2] for number in numbers if terms[number][:2] == ("k", "str")]
+    if any(map(_OF_OTHERS.search, texts)) and not any(
+        _OF_OTHERS.search(str(save.terms[number][2]))
+        for save in program.calls_to(*_WRITERS)
+        for term in save.argument_terms
+        for number in program.subterms(save.file, term)
+        if save.terms[number][:2] == ("k", "str")
+    ):
+        return True
     if not all(_is_fixed(call, number) for number in numbers):
         return False
-    texts = [terms[number][2] for number in numbers if terms[number][:2] == ("k", "str")]
     names = {text.replace("\\", "/").rsplit("/", 1)[-1] for text in texts}
     # a bare name is in the folder where the script was started, as what runs write
     elsewhere = any("/" in text for text in texts) or any(

@@ -24,6 +24,8 @@ def main():
         process.start()
     for process in processes:
         process.join()
+    if any(process.exitcode for process in processes):
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":
