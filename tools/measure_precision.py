@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from distcheck.core.model import Rule  # noqa: E402 - the checkout's own package, not an installed one
+from distcheck.core.rank_evidence import FORM  # noqa: E402
 from distcheck.core.rule_page import parse_page  # noqa: E402
 
 JUDGED = ROOT / "tests" / "precision" / "judged.jsonl"
@@ -42,10 +43,12 @@ MOST_ALIKE = 3
 DEVELOPMENT = frozenset({"2026-11-g"})
 #: A rule with fewer decided findings has no figure.
 FEWEST = 8
-#: A rule keeps its level in folders if so many of its findings were decided, and such a share of them was right, in all
-#: draws or in the last ones. 10 % is what users of an analyzer accept: Sadowski et al., "Lessons from Building Static
+#: A rule keeps its level in folders if so many of its findings were decided, or some in so many repositories, and such
+#: a share of them was right. 10 % is what users of an analyzer accept: Sadowski et al., "Lessons from Building Static
 #: Analysis Tools at Google", CACM 61(4), 2018.
-EARNED_BY, EARNED_SHARE, LAST_DRAWS = 5, 0.9, 4
+EARNED_BY, EARNED_IN, EARNED_SHARE, LAST_DRAWS = 5, 4, 0.9, 4
+#: A rule is a note if a smaller share of at least ``FEWEST`` decided findings was right.
+NOTE_SHARE = 0.25
 #: What a finding must share with a judged one to be the same.
 IDENTITY = ("repository", "commit", "path", "line", "code")
 
@@ -65,6 +68,7 @@ def main() -> int:
         "--preview", action="store_true",
         help="at the own level of the rules, so that one that is info in large projects can earn its level",
     )  # fmt: skip
+    draw.add_argument("--notes", nargs="+", default=(), metavar="CODE", help="and these at theirs, which are notes")
     show = commands.add_parser("show", help="print each finding of a sample with its source")
     show.add_argument("folder", type=Path)
     show.add_argument("sample", type=Path)
@@ -98,7 +102,7 @@ def _draw(options: argparse.Namespace) -> int:
         print(f"no folder named owner+name in {options.folder}", file=sys.stderr)
         return 2
     with ThreadPoolExecutor(2) as pool:
-        every = pool.map(lambda folder: _findings(folder, preview=options.preview), folders)
+        every = pool.map(lambda folder: _findings(folder, preview=options.preview, notes=options.notes), folders)
         rows = [row for found in every for row in found if row["severity"] in options.severity]
     known = {tuple(row[key] for key in IDENTITY) for row in _read(JUDGED)}
     fresh = [row for row in rows if tuple(row[key] for key in IDENTITY) not in known]
@@ -120,10 +124,10 @@ def choose(rows: Iterable[Row], count: int, seed: str) -> list[Row]:
     return chosen[:count]
 
 
-def _findings(folder: Path, *, preview: bool) -> list[Row]:
+def _findings(folder: Path, *, preview: bool, notes: Iterable[str]) -> list[Row]:
     head = subprocess.run(["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     command = [sys.executable, "-m", "distcheck", "lint", "--isolated", "--no-cache", "--output-format", "json", "."]
-    command += ["--preview"] * preview
+    command += [*["--preview"] * preview, *(f"--extend-select={code}" for code in notes)]
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if ended.returncode not in (0, 1):
         raise SystemExit(f"distcheck lint in {folder} exited with status {ended.returncode}: {ended.stderr}")
@@ -138,6 +142,7 @@ def _findings(folder: Path, *, preview: bool) -> list[Row]:
             "message": finding["message"],
             "fix": finding["fix"]["text"] if finding["fix"] else None,
             "flow": finding["evidence"].get("flow", []),
+            **{key: finding["evidence"][key] for key in (FORM,) if key in finding["evidence"]},
         }
         for finding in json.loads(ended.stdout)["findings"]
         if finding["where"].get("path")
@@ -164,7 +169,7 @@ def _record(options: argparse.Namespace) -> int:
         print(f"finding {options.number} is not in the sample: it has 1 to {len(rows)}", file=sys.stderr)
         return 2
     row = rows[options.number - 1]
-    kept = {key: row[key] for key in (*IDENTITY, "severity", "draw")}
+    kept = {key: row[key] for key in (*IDENTITY, "severity", "draw", FORM) if key in row}
     JUDGED.parent.mkdir(exist_ok=True)
     with JUDGED.open("a", encoding="utf-8") as file:
         file.write(json.dumps({**kept, "verdict": options.verdict, "reason": options.reason}) + "\n")
@@ -185,52 +190,97 @@ def measured(rows: list[Row]) -> dict[str, str]:
 
 
 def earned(rows: list[Row]) -> set[str]:
-    """Return the rules that have earned their level: of at least 5 decided findings, 90 % were right.
+    """Return the rules that have earned their level: 90 % of their decided findings were right, and those are enough.
 
-    All draws count, or the last four where a rule was better there, because it was fixed.
+    All draws count, or only the last four where a rule was better there, because it was fixed. A draw that decided
+    nothing about a rule shows nothing about it, so that the last four that did count as well.
     """
-    rows = [row for row in rows if row["draw"] not in DEVELOPMENT]
-    last = sorted({row["draw"] for row in rows})[-LAST_DRAWS:]
-    found = set()
-    for chosen in (rows, [row for row in rows if row["draw"] in last]):
-        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for row in chosen:
-            counts[row["code"]][row["verdict"]] += 1
-        for code, verdicts in counts.items():
-            decided = verdicts["right"] + verdicts["wrong"]
-            if decided >= EARNED_BY and verdicts["right"] >= EARNED_SHARE * decided:
-                found.add(code)
+    return {code for code, found in _decided(rows, "code").items() if _is_earned(found, rows, EARNED_BY, EARNED_IN)}
+
+
+def earned_forms(rows: list[Row]) -> dict[str, list[str]]:
+    """Return the forms of the findings of a rule that have earned their level without it.
+
+    A part of a rule has fewer findings than the rule, and is chosen among several, so more of them are needed.
+    """
+    of_forms: defaultdict[str, list[str]] = defaultdict(list)
+    for code, found in _decided(rows, "code").items():
+        for form, some in sorted(_decided([row for row in found if FORM in row], FORM).items()):
+            if _is_earned(some, rows, FEWEST, FEWEST):
+                of_forms[code].append(form)
+    return of_forms
+
+
+def mostly_wrong(rows: list[Row]) -> set[str]:
+    """Return the rules that are notes: right in less than a quarter of at least eight decided errors, or warnings.
+
+    An error is certain and a warning is not, so that one shows nothing about the other.
+    """
+    return {
+        code
+        for code, of_rule in _decided(rows, "code").items()
+        for found in _decided(of_rule, "severity").values()
+        if len(found) >= FEWEST and _right(found) < NOTE_SHARE * len(found)
+    }
+
+
+def _decided(rows: list[Row], by: str) -> dict[str, list[Row]]:
+    """Return the decided findings of draws that are a measurement, by a key."""
+    found: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["draw"] not in DEVELOPMENT and row["verdict"] != "arguable":
+            found[row[by]].append(row)
     return found
 
 
-def must_earn(rule: Rule) -> bool:
-    """Return whether the level of a rule depends on its findings: it is of lint, and neither off nor at ``info``."""
-    is_of_lint = not {"lint", "launch"}.isdisjoint(rule.ways)
-    return is_of_lint and rule.on_by_default and rule.in_folders != "info" and not rule.code.startswith("DC9")
+def _right(found: list[Row]) -> int:
+    return sum(row["verdict"] == "right" for row in found)
 
 
-def with_figure(page: str, figure: str | None, default: str = "") -> str:
+def _is_earned(found: list[Row], rows: list[Row], least: int, repositories: int) -> bool:
+    draws = sorted({row["draw"] for row in rows} - DEVELOPMENT)
+    own = sorted({row["draw"] for row in found})
+    for chosen in (own, draws[-LAST_DRAWS:], own[-LAST_DRAWS:]):
+        some = [row for row in found if row["draw"] in chosen]
+        enough = len(some) >= least or len({row["repository"] for row in some}) >= repositories
+        if enough and _right(some) >= EARNED_SHARE * len(some):
+            return True
+    return False
+
+
+def default_of(rule: Rule, rows: list[Row]) -> str:
+    """Return the ``default`` of a rule's page, which depends on its findings if it is of lint and not off."""
+    if {"lint", "launch"}.isdisjoint(rule.ways) or not rule.on_by_default or rule.code.startswith("DC9"):
+        return ""
+    if rule.code in earned(rows):
+        return ""
+    if rule.code in mostly_wrong(rows):
+        return "note"
+    if rule.in_folders == "info":
+        return "info"
+    return "many" if any(row["code"] == rule.code for row in rows) else "unjudged"
+
+
+def with_figure(page: str, figure: str | None, default: str = "", forms: Iterable[str] = ()) -> str:
     """Return a page whose front matter has this figure or none.
 
-    :param default: ``many`` or ``unjudged`` for a rule that is at info in many files
+    :param default: ``info``, ``note``, or ``many`` or ``unjudged`` for a rule that is at info in many files
+    :param forms: those that have earned their level
     """
-    page = re.sub(r"^(measured: .*|default: (many|unjudged))\n", "", page, count=2, flags=re.MULTILINE)
     head, line, rest = page.partition("\n---\n")
-    more = f"\ndefault: {default}" if default else ""
-    return f"{head}{more}\nmeasured: {figure}{line}{rest}" if figure else f"{head}{more}{line}{rest}"
+    head = re.sub(r"\n(measured|earned|default): (?!off).*", "", head)
+    lines = {"default": default, "earned": ", ".join(forms), "measured": figure}
+    return "".join((head, *(f"\n{key}: {value}" for key, value in lines.items() if value), line, rest))
 
 
 def _write_pages() -> int:
     rows = _read(JUDGED)
-    figures, levels = measured(rows), earned(rows)
-    judged = {row["code"] for row in rows}
+    figures, forms = measured(rows), earned_forms(rows)
     for path in sorted(PAGES.glob("*.md")):
         old = path.read_text(encoding="utf-8")
         rule = parse_page(old).rule
-        default = ""
-        if must_earn(rule) and rule.code not in levels:
-            default = "many" if rule.code in judged else "unjudged"
-        new = with_figure(old, figures.get(rule.code), default)
+        default = default_of(rule, rows)
+        new = with_figure(old, figures.get(rule.code), default, forms.get(rule.code, ()) if default else ())
         if new != old:
             path.write_text(new, encoding="utf-8")
     return 0

@@ -165,7 +165,7 @@ def lint_options(given: Mapping[str, Any], configuration: Configuration) -> Lint
         # of all rules, or of those that are selected; a rule that is ignored stays off
         wide = selection if selection.select else selection._replace(select=("ALL",))
         every = [rule for rule in rules.known().values() if {"lint", "launch"} & set(rule.ways)]
-        quiet = (rule for rule in every if not rule.on_by_default or rule.in_folders != "own")
+        quiet = (rule for rule in every if not rule.on_by_default or rule.in_folders in ("many", "info"))
         extend = (rule.code for rule in quiet if wide.takes(rule))
         selection = selection._replace(extend_select=(*selection.extend_select, *extend))
     shared.refuse_empty_selection(selection, "lint", "lint", "launch")

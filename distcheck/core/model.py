@@ -196,8 +196,9 @@ def page_url(code: str) -> str:
 
 
 #: At its own level; ``many``: at ``info`` in more than FEW_FILES files, because too few of its findings in public code
-#: were judged right; at ``info`` always, because it is too often wrong there.
-InFolders = Literal["own", "many", "info"]
+#: were judged right; ``info``: always, because it is too often wrong there; ``note``: with ``--preview`` as well,
+#: because it is mostly wrong there.
+InFolders = Literal["own", "many", "info", "note"]
 #: In so many files a user can read all findings of ``lint``.
 FEW_FILES = 10
 
@@ -221,6 +222,8 @@ class Rule(NamedTuple):
     on_by_default: bool = True
     #: its level in ``lint``, unless the rule or the file is named
     in_folders: InFolders = "own"
+    #: the forms of its findings (evidence ``form``) that have their own level all the same
+    earned_forms: tuple[str, ...] = ()
 
     def found(
         self,

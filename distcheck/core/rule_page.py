@@ -9,15 +9,17 @@ A page begins with front matter, from which ``tools/make_rules.py`` generates th
     checks: env, log
     summary: The port for the rendezvous is taken
     default: off
+    earned: opened file
     measured: 27 right, 1 wrong
     ---
 
 The first severity is the default, the others are those that a finding may have. ``default: off`` stands only on the
 page of a rule that has to be selected. Unless the rule or the file is named, ``lint`` reports a rule with ``default:
-info`` at ``info``, because it is too often wrong in public code. One with ``default: many`` it reports at ``info`` in
-more than a few files, because too few of its findings there were judged right, and one with ``default: unjudged``
-because none was judged. ``measured`` counts those that were judged last. ``tools/measure_precision.py pages`` writes
-``many``, ``unjudged`` and ``measured``.
+info`` at ``info``, because it is too often wrong in public code. With ``default: note`` it does so with ``--preview``
+as well, because the rule is mostly wrong there. One with ``default: many`` it reports at ``info`` in more than a few
+files, because too few of its findings there were judged right, and one with ``default: unjudged`` because none was
+judged. Findings of an ``earned`` form have their own level all the same. ``measured`` counts those that were judged
+last. ``tools/measure_precision.py pages`` writes all of these but ``off`` and ``info``.
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ from .model import FEW_FILES, InFolders, Rule, Severity
 from .resources import read_shipped
 
 #: The keys of front matter, in their order.
-_KEYS = ("code", "name", "severities", "checks", "summary", "default", "measured")
-_OPTIONAL = ("default", "measured")
+_KEYS = ("code", "name", "severities", "checks", "summary", "default", "earned", "measured")
+_OPTIONAL = ("default", "earned", "measured")
 _LEVELS = {level.word: level for level in Severity}
-_IN_FOLDERS: dict[str, InFolders] = {"many": "many", "unjudged": "many", "info": "info"}
+_IN_FOLDERS: dict[str, InFolders] = {"many": "many", "unjudged": "many", "info": "info", "note": "note"}
 
 
 class Page(NamedTuple):
@@ -68,12 +70,17 @@ class Page(NamedTuple):
         why = {
             "many": f"at level `info` in more than {FEW_FILES} files, as {many}",
             "info": "at level `info`, because it is too often wrong in public code",
+            "note": "at level `info`, because it is mostly wrong in public code",
         }.get(self.rule.in_folders)
         if why is not None:
+            preview = "" if self.rule.in_folders == "note" else " or `--preview`"
             notes.append(
-                f"`lint` reports this rule {why}. It has its own level with `--select {self.rule.code}` or "
-                "`--preview`, and in files that are named."
+                f"`lint` reports this rule {why}. It has its own level with `--select {self.rule.code}`{preview}, and "
+                "in files that are named."
             )
+        if self.rule.earned_forms:
+            forms = " or ".join(self.rule.earned_forms)
+            notes.append(f"Findings about an {forms} have it always: enough of them were right.")
         return " ".join(notes)
 
     @property
@@ -112,7 +119,8 @@ def _rule(values: dict[str, str], text: str) -> Rule:
         raise ValueError(f"expected severities out of {', '.join(_LEVELS)}, off, {', '.join(_IN_FOLDERS)}: {text!r}")
     severities = tuple(_LEVELS[level] for level in levels)
     checks = tuple(values["checks"].split(", "))
+    forms = tuple(values["earned"].split(", ")) if "earned" in values else ()
     return Rule(
         values["code"], values["name"], severities[0], checks, values["summary"], severities,
-        default != "off", _IN_FOLDERS.get(default or "", "own"),
+        default != "off", _IN_FOLDERS.get(default or "", "own"), forms,
     )  # fmt: skip
