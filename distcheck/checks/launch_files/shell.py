@@ -6,11 +6,12 @@ for another shell (``bash -c``, ``ssh``, a heredoc) is read with its own locatio
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.launch.command import parse_command
+from distcheck.launch.command import parse_command, program_name
 from distcheck.launch.schedulers import TASK_STARTERS
 
 from . import slurm
@@ -18,6 +19,7 @@ from .fragments import Fragment, FragmentBuilder
 from .model import WITHOUT_GRAMMAR, Allocation, FileSetting, LaunchSite, LookUp, Pods, Repeat, Word
 from .shell_builtins import BUILTINS, MAX_TEXT_DEPTH, Builtins
 from .shell_commands import (
+    LAUNCHERS,
     Chain,
     Chunk,
     WrapperCommand,
@@ -35,12 +37,14 @@ from .shell_state import (
     ABSENT,
     ARGUMENTS,
     FOLDER,
+    Alternative,
     Origin,
     ShellSource,
     ShellVariable,
     SubstitutedText,
     Value,
     WordPart,
+    name_of_variable,
     text_of,
 )
 from .shell_words import MAX_FIELDS, Field, Words, groups, with_origins
@@ -52,6 +56,8 @@ _MAY_START = re.compile(
     r"torch|accelerate|deepspeed|python|srun|mpirun|mpiexec|sbatch|salloc|\.py\b|horovod|colossal|ray\b", re.IGNORECASE
 )
 _FAR = frozenset({"ssh", "pdsh", "clush", "gcloud"})
+#: A launcher is among the first words of a command: ``exec env A=1 srun $LAUNCHER``.
+_MAX_LAUNCHER_AT = 8
 #: A list of hosts without groups (``@x``, ``all``), files (``^x``) or exclusions (``-x``).
 _HOSTS = re.compile(r"\w[\w.-]*(?:\[[0-9,-]+\][\w.-]*)*(?:,\w[\w.-]*(?:\[[0-9,-]+\][\w.-]*)*)*")
 
@@ -206,6 +212,8 @@ class _CommandReader(Builtins):
                     self._set_for_line(child)
                 self._substitutions_of(rest, text)
                 return GOES_ON
+        if (name in ("eval", "exec") or may_start_ranks(name)) and self._by_branch(rest, node, stdin, more):
+            return GOES_ON
         if len(rest) > MAX_FIELDS:
             self.problems.append(
                 (f"a command has more than {MAX_FIELDS} words; the rest was not read", *self._place(rest[MAX_FIELDS]))
@@ -216,6 +224,29 @@ class _CommandReader(Builtins):
         if not fields:
             return GOES_ON
         return self._run(fields, assignments, stdin, node)
+
+    def _by_branch(self, words: Sequence[Any], node: Any, stdin: Any, more: Sequence[Any]) -> bool:
+        """Read a command once for each launcher that its variable holds by the branch; return whether there is one."""
+        text = self.context.source.text
+        for word in words[:_MAX_LAUNCHER_AT]:
+            name = name_of_variable(text[word.start_byte : word.end_byte])
+            found = None if name is None else self.state.variable(name)
+            if name is None or found is None or not found.alternatives:
+                continue
+            outside = self.context
+            launchers = [one for one in found.alternatives if _names_a_launcher(one)]
+            for one in launchers:
+                tests = tuple(test for test in one.conditions if test not in outside.conditions)
+                self.context = outside._replace(certain=False, conditions=(*outside.conditions, *tests))
+                chosen = found._replace(value=one.value, elements=one.elements, alternatives=())
+                self.state.attempt(functools.partial(self._with, name, chosen, node, stdin, more))
+                self.context = outside
+            return bool(launchers)
+        return False
+
+    def _with(self, name: str, variable: ShellVariable, node: Any, stdin: Any, more: Sequence[Any]) -> int:
+        self.state.set(name, variable)
+        return self.command(node, stdin, more)
 
     def _place(self, node: Any) -> tuple[int, int]:
         return self.context.source.location(node.start_byte)
@@ -516,6 +547,14 @@ class _CommandReader(Builtins):
             if name.startswith("PET_") and variable.exported and variable.present:
                 found[name] = text_of(variable.value)
         return {name: f"${name}" if value is None else value for name, value in found.items()}
+
+
+def _names_a_launcher(one: Alternative) -> bool:
+    """Return whether a value names a launcher, or a program that starts one."""
+    values = one.elements if one.elements is not None else (one.value or (),)
+    names = [program_name(word) for value in values for word in "".join(part.text for part in value).split()]
+    # python -m torch.distributed.run
+    return any(name in LAUNCHERS or name in TASK_STARTERS or name.startswith("torch.distributed.") for name in names)
 
 
 def _of_setting(setting: FileSetting) -> Origin:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .model import FileSetting
 from .shell_flow import GOES_ON, Flow
-from .shell_state import EXPORT_ALL, Origin, ShellSource, ShellVariable, Value, WordPart, text_of
+from .shell_state import EXPORT_ALL, Origin, ShellSource, ShellVariable, Value, WordPart, text_of, with_alternatives
 from .shell_words import MAX_FIELDS, Field, groups, with_origins
 
 #: Variables that every shell has exported: an assignment changes what its commands get.
@@ -69,7 +69,11 @@ class Assigning(Flow):
             None if value is None else Field(value, begin, end).by_each_task(source, self.for_each_task),
         )
         self.settings.append(setting)
-        self.state.set(name, ShellVariable(value, elements, exported, len(self.settings) - 1))
+        conditions = self.context.conditions
+        by_branch = () if value is None else with_alternatives(value, self.state, conditions)
+        index = len(self.settings) - 1
+        found = ShellVariable(value, elements, exported, index, conditions=conditions, alternatives=by_branch)
+        self.state.set(name, found)
 
     def _value_of(
         self, nodes: Sequence[Any], source: ShellSource, whole: Any

@@ -5,6 +5,7 @@ Nothing is copied for a branch. Each branch records its changes, and they are un
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,10 @@ EXPORT_ALL = ("export all",)
 
 #: Longest value in characters; the kernel passes no longer word to a program (MAX_ARG_STRLEN, Linux).
 MAX_VALUE_LENGTH = 131_072
+#: A text that is one variable, also an array.
+_WHOLE_VARIABLE = re.compile(r"\"?\$(?:\{(?P<braced>[A-Za-z_]\w*)(?:\[[@*]\])?\}|(?P<plain>[A-Za-z_]\w*))\"?")
+#: Most values of one variable by the branch that the shell has taken.
+_MAX_ALTERNATIVES = 6
 
 
 class SubstitutedText(NamedTuple):
@@ -123,6 +128,15 @@ class WordPart(NamedTuple):
 Value = tuple[WordPart, ...]
 
 
+class Alternative(NamedTuple):
+    """What a variable holds if the shell has taken one of several branches."""
+
+    value: Value | None
+    elements: tuple[Value, ...] | None
+    #: the tests of that branch
+    conditions: tuple[str, ...]
+
+
 class ShellVariable(NamedTuple):
     """A variable of the shell."""
 
@@ -137,6 +151,31 @@ class ShellVariable(NamedTuple):
     present: bool = True
     #: some path to this point does not set it, so it may have its inherited value
     perhaps: bool = False
+    #: the tests under which it was assigned
+    conditions: tuple[str, ...] = ()
+    #: what it holds by the branch, if branches differ and the value is unknown for that reason
+    alternatives: tuple[Alternative, ...] = ()
+
+
+def name_of_variable(text: str) -> str | None:
+    """Return the name if a text is one variable, also an array, with or without quotes; otherwise None."""
+    match = _WHOLE_VARIABLE.fullmatch(text)
+    return None if match is None else match["braced"] or match["plain"]
+
+
+def with_alternatives(value: Value, state: State, conditions: tuple[str, ...]) -> tuple[Alternative, ...]:
+    """Return what a value is by the branch, if a variable in it differs by the branch: ``"$LAUNCHER train.py"``."""
+    for at, part in enumerate(value):
+        name = None if part.known else name_of_variable(part.text)
+        found = None if name is None else state.variable(name)
+        if found is None or not found.alternatives:
+            continue
+        return tuple(
+            Alternative((*value[:at], *one.value, *value[at + 1 :]), None, (*conditions, *one.conditions))
+            for one in found.alternatives
+            if one.value is not None
+        )
+    return ()
 
 
 def text_of(value: Value | None) -> str | None:
@@ -237,7 +276,17 @@ def _merged(key: Any, values: list[Any]) -> Any:
         exported=any(item.exported for item in there),
         setting=last.setting,
         perhaps=len(there) < len(values) or any(item.perhaps or not item.present for item in there),
+        alternatives=_alternatives(there),
     )
+
+
+def _alternatives(variables: Sequence[ShellVariable]) -> tuple[Alternative, ...]:
+    """Return what the variables of several branches hold; nothing if there are too many, or only one."""
+    found: dict[Alternative, None] = {}
+    for one in variables:
+        own = Alternative(one.value, one.elements, one.conditions)
+        found.update(dict.fromkeys(one.alternatives or ((own,) if one.value or one.elements else ())))
+    return tuple(found) if 1 < len(found) <= _MAX_ALTERNATIVES else ()
 
 
 def _merged_value(name: str, values: Sequence[Value | None]) -> Value | None:
