@@ -8,21 +8,23 @@ reads ``$?``, or has a trap, handles the status itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
-from distcheck.launch._wrapper_table import WRAPPERS
+from distcheck.launch._wrapper_table import MPI, WRAPPERS
 from distcheck.launch._wrappers import own_words
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
 
 from .context import is_complete
-from .fragments import Fragment
+from .fragments import Fragment, Span
 from .model import LaunchFile, LaunchFiles, LaunchSite
+from .paths import the_one
 from .resources import uses_gpus
+from .shell_commands import SCRIPTS
 from .shell_grammar import parse, why_missing
 
 #: Commands that succeed, whatever the launch has done; nothing depends on its results.
@@ -31,6 +33,10 @@ _SUCCEEDS = frozenset(
      "hostname", "uptime", "popd", "pushd", "sync", "clear", "nvidia-smi", "dcgmi", "rocm-smi",
      "squeue", "sacct", "seff", "scontrol", "set"]
 )  # fmt: skip
+_FENCE = re.compile(r"(?:```|~~~)")
+_PYTHON = re.compile(r"^[^#]*\bpython[\d.]*[ \t]")
+#: What differs in the name of a log: ``%j`` of a directive, ``$SLURM_JOB_ID`` of a command.
+_VARYING = re.compile(r"%\d*[A-Za-z]|\$\{?\w+\}?")
 #: Commands that keep a script alive while a launch runs in the background.
 _STAYS = frozenset(("sleep", "tail", "fg", "wait"))
 #: What starts a program that is meant to outlive the script.
@@ -91,39 +97,94 @@ def status_of_the_launch_is_kept(launch_files: LaunchFiles) -> Iterator[Finding]
     """A script that starts ranks fails if they fail."""
     if why_missing() is not None:
         return
+    starting = {file.path.replace("\\", "/") for file in launch_files.files if any(map(_is_launcher, file.sites))}
     for file in launch_files.files:
-        sites = _launches(file)
-        if not sites or file.problems:
-            continue
-        text = "\n".join(file.lines)
-        root = parse(text)
-        if root is None or root.has_error:
-            continue
-        script = _Script(file, Fragment(text, file.path), root, sites)
-        lost = [(site, how) for site in sites for how in script.lost(site)]
-        if not lost or _TRAP.search(text) is not None:
-            continue
-        reported: set[str] = set()
-        for site, how in lost:
-            if how.how not in reported:
-                reported.add(how.how)
-                yield _found(script, site, how, [one for _, one in lost])
+        for script in [file] if file.kind == "shell" else _documented_scripts(file):
+            yield from _in_script(script, starting)
 
 
-def _launches(file: LaunchFile) -> list[LaunchSite]:
-    """Return the lines of a shell script that start ranks, in order."""
-    if file.kind != "shell":
-        return []
-    own = [site for site in file.sites if site.span.path == file.path and is_complete(site)]
-    ranks = [
-        site
-        for site in own
-        if site.command.launcher in NODE_LAUNCHERS
-        or (site.command.launcher == "python" and task_starter(site.command) is not None)
-        # a script or program of a job with GPUs may start the ranks; outside of a job, srun requests it itself
-        or (site.kind in ("slurm", "shell") and task_starter(site.command) == "srun" and uses_gpus(site))
-    ]
-    return sorted(ranks, key=lambda site: site.span)
+def _in_script(file: LaunchFile, starting: Set[str]) -> Iterator[Finding]:
+    sites = _launches(file, starting)
+    if not sites or file.problems:
+        return
+    text = "\n".join(file.lines)
+    root = parse(text)
+    if root is None or not all(map(_is_background_sign, _errors_in(root))):
+        return
+    script = _Script(file, Fragment(text, file.path), root, sites)
+    lost = [(site, how) for site in sites for how in script.lost(site)]
+    if not lost or _TRAP.search(text) is not None:
+        return
+    reported: set[str] = set()
+    for site, how in lost:
+        if how.how not in reported:
+            reported.add(how.how)
+            yield _found(script, site, how, [one for _, one in lost])
+
+
+def _documented_scripts(file: LaunchFile) -> Iterator[LaunchFile]:
+    """Yield the batch scripts in the blocks of a document as files of their own; lines outside of them are empty."""
+    if file.kind != "markdown":
+        return
+    ends = 0
+    for site in sorted(file.sites, key=lambda site: site.span):
+        if site.job is None or site.span.line <= ends:
+            continue
+        start = next((line for line in range(site.span.line, 0, -1) if _FENCE.match(file.lines[line - 1])), 0)
+        lines = file.lines[start:]
+        length = next((index for index, line in enumerate(lines) if _FENCE.match(line)), len(lines))
+        ends = start + length
+        if start and lines[0].startswith("#!"):
+            own = tuple(one for one in file.sites if start < one.span.line <= ends)
+            lines = (*[""] * start, *lines[:length])
+            yield file._replace(kind="shell", sites=own, allocation=site.job, lines=lines)
+
+
+def _is_launcher(site: LaunchSite) -> bool:
+    return site.command.launcher in NODE_LAUNCHERS and is_complete(site)
+
+
+def _launches(file: LaunchFile, starting: Set[str]) -> list[LaunchSite]:
+    """Return the lines of a shell script that start ranks, in order.
+
+    :param starting: the launch files with a launcher: a script that starts one of them starts ranks
+    """
+    with_python = any(_PYTHON.search(line) for line in file.lines)
+    found: dict[Span, LaunchSite] = {}
+    for site in file.sites:
+        command, starter = site.command, task_starter(site.command)
+        shell = command.launcher == "other" and (command.script or "").endswith(SCRIPTS)
+        if (
+            _is_launcher(site)
+            or (command.launcher == "python" and starter is not None)
+            # a script or program of a job with GPUs may start the ranks; outside of a job, srun requests it itself
+            or (site.kind in ("slurm", "shell") and starter == "srun" and is_complete(site) and uses_gpus(site))
+            or (shell and starter in MPI and with_python)
+            or (shell and "sbatch" not in command.wrappers and _starts_one_of(site, starting))
+        ) and site.span.path == file.path:
+            found.setdefault(site.span, site)
+    return [found[span] for span in sorted(found)]
+
+
+def _starts_one_of(site: LaunchSite, scripts: Set[str]) -> bool:
+    path = the_one(site, (site.command.script or "",), scripts.__contains__)
+    return path is not None and path != site.span.path.replace("\\", "/")
+
+
+def _errors_in(root: Any) -> Iterator[Any]:
+    """Yield the nodes that the grammar could not read."""
+    if not root.has_error:
+        return
+    if root.type == "ERROR" or root.is_missing:
+        yield root
+        return
+    for child in root.children:
+        yield from _errors_in(child)
+
+
+def _is_background_sign(node: Any) -> bool:
+    """Return whether an error of the grammar is the ``&`` behind the beginning of a here-document."""
+    return node.parent is not None and node.parent.type == "heredoc_redirect" and node.text == b"&"
 
 
 class _Script:
@@ -138,7 +199,8 @@ class _Script:
         for line in file.lines:
             starts.append(starts[-1] + len(line) + 1)
         self._starts = starts
-        self.shebang = _SHEBANG.match(source.text)
+        #: a script in a document begins behind empty lines
+        self.shebang = _SHEBANG.match(source.text.lstrip("\n"))
 
     @property
     def shell(self) -> str:
@@ -178,8 +240,20 @@ class _Script:
         start = self.start_of(site)
         node = self.root.descendant_for_byte_range(start, start)
         while node is not None and node.type != "command":
+            if node.type == "heredoc_redirect" and node.parent is not None and "sbatch" not in site.command.wrappers:
+                return node.parent.child_by_field_name("body")  # the shell that reads the here-document
             node = node.parent
         return node
+
+    def ends_its_document_otherwise(self, site: LaunchSite) -> bool:
+        """Return whether a launch line is in a here-document whose last command always succeeds."""
+        start = self.start_of(site)
+        node = self.root.descendant_for_byte_range(start, start)
+        while node is not None and node.type != "heredoc_body":
+            node = node.parent
+        lines = [] if node is None else [line.split() for line in node.text.decode(errors="replace").splitlines()]
+        last = next((words for words in reversed(lines) if words), [""])
+        return last[0] in _SUCCEEDS and ["set", "-e"] not in [words[:2] for words in lines]
 
     def start_of(self, site: LaunchSite) -> int:
         """Return the offset of a launch line."""
@@ -296,7 +370,15 @@ class _Script:
             return False
         if words[0] == "exit":
             return words[1:] == ["0"]
-        return words == ["wait"] or words[0] in _SUCCEEDS
+        return words == ["wait"] or words[0] in _SUCCEEDS or self._copies_its_log(words)
+
+    def _copies_its_log(self, words: Sequence[str]) -> bool:
+        """Return whether a command copies files that the scheduler has opened for the output of the job."""
+        given = self.file.allocation
+        names = [] if given is None else [given.directives.get(option) for option in ("output", "error")]
+        logs = {_VARYING.sub("*", str(name.value)).rpartition("/")[2] for name in names if name is not None}
+        sources = [word.strip("\"'").rpartition("/")[2] for word in words[1:-1] if not word.startswith("-")]
+        return words[0] == "cp" and bool(sources) and logs.issuperset(_VARYING.sub("*", name) for name in sources)
 
     def _lost(self, how: str, node: Any) -> _Lost:
         text = self.source.text[node.start_byte : node.end_byte].split("\n", 1)[0].strip()
@@ -304,9 +386,9 @@ class _Script:
 
     def edit(self, options: str) -> tuple[Edit, ...]:
         """Return the edit that adds a line with ``set`` behind the first line and the directives; none if not bash."""
-        if self.shell not in _WITH_PIPEFAIL:
-            return ()
         lines = self.file.lines
+        if self.shell not in _WITH_PIPEFAIL or not lines[0]:
+            return ()
         line = 1 if self.shebang is not None else 0
         for number, text in enumerate(lines, 1):
             if text.strip() and not text.startswith("#"):
@@ -345,7 +427,7 @@ def _statements_behind(node: Any) -> list[Any]:
 
 def _is_background(node: Any) -> bool:
     following = node.next_sibling
-    return following is not None and following.type == "&"
+    return (following is not None and following.type == "&") or any(map(_is_background_sign, _errors_in(node)))
 
 
 def _is_background_pipe(node: Any) -> bool:
@@ -411,6 +493,8 @@ def _found(script: _Script, site: LaunchSite, lost: _Lost, every: Sequence[_Lost
             risk = "the script then ends at any command or pipe that fails"
     else:
         remedy = _REMEDY[lost.how].format(by=by)
+    if script.ends_its_document_otherwise(site):
+        remedy += "; and begin the here-document with `set -e`"
     return rules.DC813.found(
         f"{_WHY[lost.how].format(by=by, line=lost.line)}{also}; {result}",
         where=script.source.span(node.start_byte, node.start_byte + len(node.text.split(None, 1)[0])).where(),

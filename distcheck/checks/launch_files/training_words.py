@@ -9,6 +9,8 @@ from functools import cache
 _TRAINING = (
     rb"torch|accelerate|deepspeed|srun|mpirun|mpiexec|mpirun_rsh|sbatch|aprun|jsrun|flux run|colossalai|horovodrun"
     rb"|axolotl|#(?:SBATCH|PBS|BSUB)\b|\.py\b|python[^\n]{0,300} -m|RANK\b|WORLD_SIZE|LD_PRELOAD|LD_LIBRARY_PATH"
+    # a script in the background may start ranks
+    rb"|\.(?:sh|bash)\b[^\n]{0,200}[^&>\n]&[ \t]*(?:#[^\n]*)?\n"
 )
 
 
