@@ -75,6 +75,8 @@ _SLURM_COUNTS = {
 _OWN_PART = re.compile(r"SLURM_(?:PROCID|NODEID|LOCALID|ARRAY_TASK_ID)|PMI_RANK|OMPI_COMM_WORLD_RANK")
 #: Options of srun that set the number of tasks, directly or not.
 _SETS_TASKS = ("--ntasks", "--multi-prog", "--gpus-per-task", "--tres-per-task", "--distribution")
+#: What gives deepspeed hosts, or starts it on each of them.
+_HOSTS_OF_DEEPSPEED = re.compile(r"(?i)host_?file|--(?:include|launcher|no_ssh|force_multi)\b|DLTS_")
 #: A function is exported to other shells.
 _HANDS_ON = re.compile(r"\b(?:export|declare|typeset)\s+-[a-z]*f")
 _GIVES_GPUS = re.compile(
@@ -225,7 +227,7 @@ def task_count_fits_the_launcher(launch_files: LaunchFiles) -> Iterator[Finding]
             if step.starter is None:
                 if file.path not in reaches:
                     reaches[file.path] = _reaches_other_nodes(file)
-                if not reaches[file.path]:
+                if not reaches[file.path] and not (site.command.launcher == "deepspeed" and _names_hosts(file)):
                     yield from _started_once(site)
             else:
                 yield from _uncounted(site, step)
@@ -283,18 +285,46 @@ def _agents(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
         return
     if command.launcher not in TORCHRUN_LAUNCHERS or command.standalone or step.partial:
         return
-    if (step.nodes or 1) < 2 or (step.tasks_on_node or 1) > 1 or _does_own_part(site):
+    on_node = step.tasks_on_node or 1
+    if _does_own_part(site) or ((step.nodes or 1) < 2 and on_node < 2) or (on_node > 1 and not _has_one_rank(site)):
         return
     if any(problem.kind == "misplaced-option" and "nnodes" in problem.word for problem in command.problems):
         return  # DC803 reports it
     tasks = step.tasks or step.nodes or 1
     yield rules.DC108.found(
-        f"{step.starter} starts {tasks} tasks, one on each node, but {command.launcher} expects one node: "
-        + agents_alone(site, tasks),
+        f"{step.starter} starts {tasks} tasks, {on_node if on_node > 1 else 'one'} on each node, but "
+        f"{command.launcher} expects one node: " + _agents_alone(site, tasks, on_node),
         where=site.where(object=step.starter),
         evidence={"starter": step.starter, "tasks": tasks, "nodes": step.nodes, "nnodes_max": 1},
-        fix=_nodes_fix(step),
+        fix=_nodes_fix(step) if on_node == 1 else _ranks_of_node(step, on_node),
     )
+
+
+def _has_one_rank(site: LaunchSite) -> bool:
+    """Return whether torchrun starts one rank for certain, with a port that is the same in all tasks of a node."""
+    command = site.command
+    unknown = command.unknown & {"nproc", "master_port", "rdzv_endpoint"}
+    return not unknown and command.nproc in (None, "1") and (site.pods is None or site.pods.nproc is None)
+
+
+def _agents_alone(site: LaunchSite, agents: int, on_node: int) -> str:
+    """Return what the agents of tasks do that each expect one node, as a clause.
+
+    :param on_node: the tasks of a node
+    """
+    own_store = site.command.rdzv_backend in (None, "static") and site.command.master_addr is None
+    if on_node > 1 and own_store:
+        return f"each has one rank, and those of a node collide at port {site.command.master_port or 29500}"
+    return agents_alone(site, agents)
+
+
+def _ranks_of_node(step: SchedulerStep, ranks: int) -> Fix:
+    """Return the fix that lets one torchrun start the ranks of a node."""
+    if step.starter == "srun":
+        how = f"srun {ONE_TASK_A_NODE} torchrun --nproc-per-node={ranks} {MEET_BY_SLURM} …"
+    else:
+        how = f"{step.starter} with one process a node, and torchrun --nproc-per-node={ranks} …"
+    return Fix(f"start it once on each node, with a rank for each task: {how}", where="job-script")
 
 
 def _nodes_fix(step: SchedulerStep) -> Fix:
@@ -346,10 +376,15 @@ def _reaches_other_nodes(file: LaunchFile) -> bool:
     return any(_HANDS_ON.search(line) for line in file.lines)
 
 
+def _names_hosts(file: LaunchFile) -> bool:
+    """Return whether deepspeed may find the hosts of the job: by default it reads /job/hostfile."""
+    return any(_HOSTS_OF_DEEPSPEED.search(line) for line in file.lines)
+
+
 def _started_once(site: LaunchSite) -> Iterator[Finding]:
     """Yield the finding for the body of a job script, which runs on the first node only."""
     command = site.command
-    if site.kind != "slurm" or command.launcher == "deepspeed" or command.standalone or is_remote(site):
+    if site.kind != "slurm" or command.standalone or is_remote(site):
         return
     nodes = job_nodes(site)
     if nodes is None or nodes < 2 or bears_on_nodes(site):
@@ -359,10 +394,15 @@ def _started_once(site: LaunchSite) -> Iterator[Finding]:
     if command.wrappers and {"bash", "sh", *CONTAINER_PROGRAMS}.intersection(command.wrappers):
         return
     expected = expected_nodes(site)
-    expects = "" if expected is None or expected.high < 2 else f", and waits for {expected.text} nodes"
+    deepspeed = command.launcher == "deepspeed"
+    own = site.words[: len(site.words) - len(command.script_args)]
+    if deepspeed and any(word.text.startswith(("$", "`")) for word in own):
+        return  # options that only the shell knows may name the hosts
+    waits = not deepspeed and expected is not None and expected.high > 1
+    expects = f", and waits for {expected.text} nodes" if waits and expected is not None else ""
     yield rules.DC108.found(
         f"the job has {nodes} nodes, but {command.launcher} is started once, on the first of them{expects}: "
-        "nothing starts it on the others",
+        + ("without a hostfile it uses this node only" if deepspeed else "nothing starts it on the others"),
         where=site.where(object=command.launcher),
         evidence={"nodes": nodes, "tasks": 1, "nnodes_max": None if expected is None else expected.high},
         fix=Fix(
@@ -371,7 +411,21 @@ def _started_once(site: LaunchSite) -> Iterator[Finding]:
             where="job-script",
         )
         if command.launcher == "accelerate"
+        else _hosts_for_deepspeed(site)
+        if deepspeed
         else _on_each_node(site),
+    )
+
+
+def _hosts_for_deepspeed(site: LaunchSite) -> Fix:
+    """Return the fix that gives deepspeed the hosts of a Slurm job."""
+    gpus = known(None if site.job is None else site.job.gpus_per_node)
+    slots = gpus if gpus is not None else "N"
+    write = f"scontrol show hostnames \"$SLURM_JOB_NODELIST\" | sed 's/$/ slots={slots}/' > hostfile"
+    what = "" if gpus is not None else ", with N for the GPUs of a node"
+    return Fix(
+        f"write its hosts, and name them: {write}; deepspeed --hostfile=hostfile …{what} (it reaches them by ssh)",
+        where="job-script",
     )
 
 
