@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
+from distcheck.launch.model import NODE_LAUNCHERS
 
 from .context import shown
 from .model import LaunchFile, LaunchFiles, Scalar
@@ -52,6 +53,10 @@ _DIRECTIVE = re.compile(r"#SBATCH[ \t]+(\S.*)")
 _OTHERS = re.compile(r"#(?:COBALT|OAR|PJM|MSUB|\$) *-")
 _TEMPLATE = re.compile(r"(?i)templ|tmpl|\.(?:j2|jinja2?|in)$|skeleton")
 _FILLS_IN = re.compile(r"\b(?:envsubst|sed|perl|awk|m4|jinja2?)\b")
+#: Names of a log that differ by the task of an array: %a, %j, %J, also with a width.
+_OF_EACH_TASK = re.compile(r"%\d*[ajJ]")
+#: Programs that start steps of the job, or may.
+_STARTS_STEPS = re.compile(r"\b(?:srun|mpirun|mpiexec|orterun|prun)\b")
 _RISK = "who submits the script must give the number"
 
 
@@ -79,6 +84,8 @@ def sbatch_reads_the_head(launch_files: LaunchFiles) -> Iterator[Finding]:
             if option in _NUMBERS and not scalar.known and _EXPANSION.search(scalar.written):
                 yield _not_expanded(file, option, scalar)
         yield from _refused_options(file)
+        yield from _output_of_an_array(file, given.directives)
+        yield from _signal_without_steps(file, given.directives)
         yield from _folder_of_the_output(file, given.directives, launch_files)
 
 
@@ -187,6 +194,63 @@ def _refused_options(file: LaunchFile) -> Iterator[Finding]:
                 risk="the job then requests what the script shows" if choice else None,
             ),
         )
+
+
+def _output_of_an_array(file: LaunchFile, directives: Mapping[str, Scalar]) -> Iterator[Finding]:
+    """Yield the finding if all tasks of a job array write one file, which each of them empties when it starts."""
+    array, output = directives.get("array"), directives.get("output")
+    if array is None or output is None or not array.known or not output.known or _at_once(str(array.value)) < 2:
+        return
+    written = str(output.value)
+    # %A is the number of the array; %j and %J those of the task
+    if _OF_EACH_TASK.search(written) or written in ("none", "/dev/null") or "open-mode" in directives:
+        return
+    own = written.replace("%A", "%A_%a") if "%A" in written else re.sub(r"(\.\w+)?$", r"_%A_%a\1", written, count=1)
+    yield rules.DC814.found(
+        f"all tasks of --array={shown(str(array.value))} write {shown(written)}: each empties it when it starts",
+        severity=Severity.WARNING,
+        where=output.span.where(object="directive"),
+        evidence={"option": "--output", "array": str(array.value)},
+        fix=Fix(
+            f"name the task in it: --output={own}",
+            edits=output.span.literal_edit(output.written, output.written.replace(written, own)),
+            where="job-script",
+            risk="the logs then have other names",
+        ),
+    )
+
+
+def _at_once(array: str) -> int:
+    """Return how many tasks of an array may run at once: ``0-7%2`` has 8, of which 2 do."""
+    indices, _, limit = array.partition("%")
+    if limit.isdecimal() and int(limit) < 2:
+        return 1
+    several = re.fullmatch(r"(\d+)", indices) is None
+    return (int(limit) if limit.isdecimal() else 2) if several else 1
+
+
+def _signal_without_steps(file: LaunchFile, directives: Mapping[str, Scalar]) -> Iterator[Finding]:
+    """Yield the finding if a signal before the end of the job reaches no process: it goes to steps, and there are none.
+
+    sbatch(1), ``--signal``: without ``B:`` all steps get it, but not the batch shell; what that starts itself does not.
+    """
+    scalar = directives.get("signal")
+    text = "" if scalar is None or not scalar.known else str(scalar.value)
+    if scalar is None or not text or "B" in text.rpartition(":")[0]:
+        return
+    body = "\n".join(line for line in file.lines if not line.lstrip().startswith("#"))
+    # what is sourced, or another script, may start steps
+    ranks = [site for site in file.sites if site.command.launcher in NODE_LAUNCHERS]
+    if not ranks or len(ranks) < len(file.sites) or _STARTS_STEPS.search(body):
+        return
+    yield rules.DC814.found(
+        f"--signal={shown(text)} reaches the steps that srun starts, not the batch shell and its programs: "
+        f"{ranks[0].command.launcher} in line {ranks[0].span.line} does not get it",
+        severity=Severity.WARNING,
+        where=scalar.span.where(object="directive"),
+        evidence={"option": "--signal", "value": text},
+        fix=Fix(f"make the launch a step: write srun before {ranks[0].command.launcher}", where="job-script"),
+    )
 
 
 def _folder_of_the_output(
