@@ -239,7 +239,7 @@ DC763 = _rule("DC763", "replicas-differ", "EW", "lint rehearse watch", "Replicas
 DC764 = _rule("DC764", "learning-rate-differs", "W", "rehearse watch", "Replicas step with different learning rates")
 DC765 = _rule("DC765", "scheduler-steps-per-rank", "W", "lint rehearse watch", "A scheduler steps once for each rank", in_folders="many")
 DC766 = _rule("DC766", "optimizer-changes-nothing", "W", "rehearse watch", "The steps of an optimizer change no parameter")
-DC767 = _rule("DC767", "name-from-own-clock", "W", "lint", "Each rank makes the name of a shared folder or a port from its own clock", in_folders="many")
+DC767 = _rule("DC767", "name-from-own-clock", "W", "launch lint", "Each rank makes the name of a shared folder or a port from its own clock", in_folders="many")
 DC768 = _rule("DC768", "method-of-wrapped-model", "EW", "lint", "A method or attribute of the model is taken from the DDP around it", in_folders="many")
 
 # DC8xx: Launch files

@@ -107,7 +107,9 @@ def values_are_understood(launch_files: LaunchFiles, configuration: Configuratio
         from distcheck.checks.host.variables import IN_USE, judge_values
 
         for finding in judge_values(launch, settings, IN_USE):
-            if not _TO_FILL_IN.search(group.settings[finding.where.variable or ""].value or ""):
+            value = group.settings[finding.where.variable or ""].value or ""
+            # typographic.py reports quotes of a text
+            if not _TO_FILL_IN.search(value) and not value.startswith(("\u201c", "\u201d", "\u2018", "\u2019")):
                 yield finding
 
     yield from _judged(launch_files, configuration, judge)

@@ -1,0 +1,68 @@
+"""Names of a run that each node of a launch makes from its own clock: ``--output_dir runs/$(date +%H%M%S)`` (DC767)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.registry import probe
+
+from .context import (
+    NODE_RANK_OPTIONS,
+    by_each_task,
+    is_remote,
+    launch_lines,
+    location_of,
+    several_nodes,
+    shown,
+    step_of,
+    with_variables,
+    worst_per_location,
+)
+from .model import LaunchFiles, LaunchSite, Word
+
+#: The time to the second or finer, as the shell takes it.
+_CLOCK = re.compile(
+    r"(?:\$\(|`)\s*date\b(?P<format>[^)`]*)(?:\)|`)|\$\{?(?:EPOCHSECONDS|EPOCHREALTIME|SECONDS|RANDOM)\b"
+)
+_COARSE = re.compile(r"\+(?!.*%[sSTXcrN])")
+#: Kinds of files that are no script of a node.
+_SHOWN = frozenset({"markdown", "slurm"})
+
+
+@probe(rules.DC767)
+@worst_per_location
+def nodes_share_names(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """An argument of a launch on several nodes has no part that each node takes from its own clock."""
+    for _, site in launch_lines(launch_files):
+        if not several_nodes(site):
+            continue
+        for word in site.words[len(site.words) - len(site.command.script_args) :]:
+            text = with_variables(site, word.text)
+            match = _CLOCK.search(text)
+            if match is None or _COARSE.search(match["format"] or "") or not _is_read_by_each_node(site, word):
+                continue
+            yield rules.DC767.found(
+                f"each node reads its own clock for {shown(word.text)}, so the ranks of two nodes get different names",
+                # a script may use the name on rank 0 only
+                severity=Severity.INFO,
+                where=location_of(site, word),
+                evidence={"word": shown(word.text), "by": shown(match[0])},
+                fix=Fix(
+                    "make the name once, before the nodes start, and give it to all of them: "
+                    + ("in a job of Slurm take $SLURM_JOB_ID" if step_of(site).starter == "srun" else "as an argument"),
+                    where="job-script",
+                ),
+            )
+
+
+def _is_read_by_each_node(site: LaunchSite, word: Word) -> bool:
+    """Return whether the shell of each node replaces a substitution, not one shell for all of them."""
+    if step_of(site).starter is not None or is_remote(site):
+        return by_each_task(site, word) is True
+    # a script that each node runs, with its number from outside
+    number = site.value(*NODE_RANK_OPTIONS)
+    given = number is not None and "node_rank" in site.command.unknown and not site.repeats
+    return given and site.kind not in _SHOWN
