@@ -70,6 +70,7 @@ _BODIES = frozenset(
 )
 _OUTSIDE = frozenset(("command_substitution", "process_substitution", "string", "heredoc_body"))
 _LOOPS = frozenset(("do_group", "for_statement", "c_style_for_statement", "while_statement"))
+_LEAVES = re.compile(rb"\b(?:break|continue|return|exit|attempt|retry|retries)\b")
 _CONDITIONS = frozenset(("if_statement", "elif_clause", "while_statement"))
 
 
@@ -286,7 +287,7 @@ class _Script:
                     waited = self._waited(node)
                     # a wait for the process of a pipe gets the status of its last command
                     return [] if waited is None else [*found, waited]
-                if parent.type in _LOOPS:
+                if parent.type in _LOOPS and not _runs_all(parent):
                     return found
                 behind = _statements_behind(node)
                 if behind:
@@ -423,6 +424,13 @@ def _statements(parent: Any) -> list[Any]:
 
 def _statements_behind(node: Any) -> list[Any]:
     return [child for child in _statements(node.parent) if child.start_byte >= node.end_byte]
+
+
+def _runs_all(loop: Any) -> bool:
+    """Return whether a loop, or its body, runs for each of its values: it neither waits for nor repeats a launch."""
+    if loop.type == "do_group":
+        loop = loop.parent
+    return loop.type in ("for_statement", "c_style_for_statement") and _LEAVES.search(loop.text) is None
 
 
 def _is_background(node: Any) -> bool:
