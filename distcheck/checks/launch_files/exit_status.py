@@ -37,6 +37,8 @@ _FENCE = re.compile(r"(?:```|~~~)")
 _PYTHON = re.compile(r"^[^#]*\bpython[\d.]*[ \t]")
 #: What differs in the name of a log: ``%j`` of a directive, ``$SLURM_JOB_ID`` of a command.
 _VARYING = re.compile(r"%\d*[A-Za-z]|\$\{?\w+\}?")
+#: Options with which a script starts nothing.
+_STARTS_NOTHING = frozenset(("--dry-run", "--dry_run", "--dryrun", "--help", "-h"))
 #: Commands that keep a script alive while a launch runs in the background.
 _STAYS = frozenset(("sleep", "tail", "fg", "wait"))
 #: What starts a program that is meant to outlive the script.
@@ -168,6 +170,8 @@ def _launches(file: LaunchFile, starting: Set[str]) -> list[LaunchSite]:
 
 
 def _starts_one_of(site: LaunchSite, scripts: Set[str]) -> bool:
+    if not _STARTS_NOTHING.isdisjoint(site.command.script_args):
+        return False
     path = the_one(site, (site.command.script or "",), scripts.__contains__)
     return path is not None and path != site.span.path.replace("\\", "/")
 

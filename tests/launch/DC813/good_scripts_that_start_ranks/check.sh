@@ -1,0 +1,2 @@
+#!/bin/bash
+bash seed.sh --dry-run || true
