@@ -73,6 +73,8 @@ def _cut(file: LaunchFile, site: LaunchSite) -> _Cut | None:
         return None
     # a backslash at the end of the line before the comment or the empty line
     if rest > last + 1:
+        if file.kind == "markdown" and not text.endswith("\\") and not file.lines[last].strip():
+            return None  # a document that describes options one by one
         comment = next((number for number in range(last + 1, rest) if file.lines[number - 1].strip()), None)
         why = f"line {comment} is a comment" if comment is not None else f"line {last + 1} is empty"
         return _Cut(last, rest, options["option"], why, None)

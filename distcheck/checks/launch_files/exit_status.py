@@ -47,6 +47,8 @@ _DETACHES = frozenset(("nohup", "setsid", "tmux", "screen"))
 _SHELLS_OF_HOSTS = frozenset(("pdsh", "clush"))
 #: What reads the status itself; a message with the status (``echo "ended with $?"``) does not keep it.
 _HANDLES = re.compile(r"\$\?|\$\{\?\}|PIPESTATUS|pipestatus")
+#: The first command behind a pipe reads the status: a test, or ``status=$?``.
+_READS_STATUS = re.compile(r"(?:if\b|\[|test\b|case\b|\(\(|(?:local[ \t]+)?\w+=)[^\n]*?\$(?:\?|\{\?\})")
 _MESSAGE = re.compile(r"^[ \t]*(?:echo|printf)\b[^\n;&|]*$", re.MULTILINE)
 #: A variable that keeps the status: ``status=$?``. If only messages use it, nothing handles the status.
 _KEPT = re.compile(
@@ -204,6 +206,11 @@ class _Script:
         for line in file.lines:
             starts.append(starts[-1] + len(line) + 1)
         self._starts = starts
+        #: functions that only print
+        self.messages: frozenset[str] = frozenset()
+        functions = [child for child in root.named_children if child.type == "function_definition"]
+        bodies = {_name_of(one): one.child_by_field_name("body") for one in functions}
+        self.messages = frozenset(name for name, body in bodies.items() if body is not None and self._only_prints(body))
         #: a script in a document begins behind empty lines
         self.shebang = _SHEBANG.match(source.text.lstrip("\n"))
 
@@ -267,9 +274,14 @@ class _Script:
     def lost(self, site: LaunchSite) -> list[_Lost]:
         """Return how the status of a launch line is lost; nothing if it is kept, or handled."""
         node = self.command(site)
-        if node is None or _handles(self.source.text, node.end_byte):
+        if node is None:
             return []
         options = self.options_before(node.start_byte)
+        if _handles(self.source.text, node.end_byte):
+            # in front of a pipe, $? is the status of its last command
+            pipe = self._pipe_around(node)
+            misread = pipe is not None and not options.pipefail and self._reads_last_status(pipe)
+            return [self._lost("misread", pipe.named_children[-1])] if misread else []
         found: list[_Lost] = [self._lost("remote", node)] if _drops_remote_status(site) else []
         while (parent := node.parent) is not None:
             if parent.type in _OUTSIDE or parent.type == "negated_command":
@@ -302,6 +314,24 @@ class _Script:
                     return found
             node = parent
         return found
+
+    def _pipe_around(self, node: Any) -> Any:
+        """Return the pipe of which a command is no last part, or None."""
+        while node is not None and node.type in ("command", "redirected_statement", "pipeline"):
+            if node.type == "pipeline" and not _is_background(node):
+                return node
+            parent = node.parent
+            if parent is not None and parent.type == "pipeline" and parent.named_children[-1] == node:
+                return None
+            node = parent
+        return None
+
+    def _reads_last_status(self, pipe: Any) -> bool:
+        """Return whether the statement behind a pipe reads ``$?``, and nothing reads ``PIPESTATUS``."""
+        if pipe.parent is None or re.search(r"(?i)pipestatus", self.source.text) is not None:
+            return False
+        behind = _statements_behind(pipe) if pipe.parent.type in (*_BODIES, *_LOOPS) else []
+        return bool(behind) and _READS_STATUS.match(behind[0].text.decode(errors="replace")) is not None
 
     def _decided(self, behind: list[Any], options: _Options) -> _Lost | None:
         """Return how statements behind a launch decide the status instead."""
@@ -370,12 +400,20 @@ class _Script:
             then = next((child.end_byte for child in node.children if child.type == "then"), node.end_byte)
             inner = [child for child in node.named_children if child.start_byte >= then and child.type != "comment"]
             return all(map(self._succeeds, inner))
+        if node.type == "pipeline":  # echo done | tee -a log
+            return all(self._succeeds(part) or self._words(part)[:1] == ["tee"] for part in node.named_children)
         words = self._words(node)
         if not words:
             return False
+        if words[0] in self.messages:
+            return True
         if words[0] == "exit":
             return words[1:] == ["0"]
         return words == ["wait"] or words[0] in _SUCCEEDS or self._copies_its_log(words)
+
+    def _only_prints(self, body: Any) -> bool:
+        statements = _statements(body) if body.type == "compound_statement" else []
+        return bool(statements) and all(map(self._succeeds, statements))
 
     def _copies_its_log(self, words: Sequence[str]) -> bool:
         """Return whether a command copies files that the scheduler has opened for the output of the job."""
@@ -461,6 +499,7 @@ def _drops_remote_status(site: LaunchSite) -> bool:
 _WHY = {
     "remote": "`{by}` returns 0, whatever the launch returns on the hosts",
     "pipe": "the status of the launch is lost in the pipe: `{by}` decides it",
+    "misread": "the `$?` after the launch is the status of `{by}` in its pipe, not that of the launch",
     "ignored": "the status of the launch is dropped by `|| {by}`",
     "behind": "the status of the launch is replaced by that of `{by}` in line {line}",
     "next": "if the launch fails, the script goes on with the launch in line {line}, whose status replaces its own",
@@ -468,6 +507,7 @@ _WHY = {
     "background": "the launch runs in the background, and no `wait` follows: the script ends at once, with status 0",
 }
 _REMEDY = {
+    "misread": "write `set -o pipefail` before it, or read `${{PIPESTATUS[0]}}` of bash instead of `$?`",
     "remote": "give it the option -S: it then returns the largest status of the hosts",
     "ignored": "drop `|| {by}`, or keep the status: `|| status=$?`, and end the script with `exit $status`",
     "behind": "write `status=$?` after the launch, and end the script with `exit $status`",

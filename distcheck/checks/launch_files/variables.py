@@ -49,7 +49,7 @@ _REASON = lazy(
     r"ethernet|tcp|pcie|geforce|rtx|40[0-9]0|30[0-9]0|wsl|only|avoid\w*|unless|unsupported|cloud|ec2|gcp|azure)\b|n't\b"
 )
 #: Signs of a placeholder.
-_TO_FILL_IN = lazy(r"(?i)[<>{}]|\byour|\bxxx+\b|placeholder|change_?me|\bTODO\b")
+_TO_FILL_IN = lazy(r"(?i)[<>{}]|\byour|\bxxx+\b|placeholder|change_?me|\bTODO\b|^[XN]$")
 #: Limits of variables per launch line, and of assignments of one variable without a line. More come from generated
 #: files.
 _MAX_SETTINGS = 1000
