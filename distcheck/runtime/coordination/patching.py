@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 from .import_hook import when_imported
@@ -19,20 +20,30 @@ def wrap(owners: Any, name: str, around: Callable[..., Any]) -> None:
     """
     path, _, name = name.rpartition(".")
     wrappers: dict[int, Any] = {}
-    for owner in owners if isinstance(owners, tuple) else (owners,):
-        holder = getattr(owner, path) if path else owner
+    given = owners if isinstance(owners, tuple) else (owners,)
+    holders = [getattr(owner, path) if path else owner for owner in given]
+    for holder in holders:
         real = getattr(holder, name, None)
         if real is not None:
             # torch compares functions by identity (P2POp)
-            setattr(holder, name, wrappers.setdefault(id(real), _around(real, around)))
+            setattr(holder, name, wrappers.setdefault(id(real), stand_in(_around(real, around), real, *holders)))
 
 
 def _around(real: Any, around: Callable[..., Any]) -> Any:
-    @functools.wraps(real)
     def call(*args: Any, **kwargs: Any) -> Any:
         return around(real, *args, **kwargs)
 
     return call
+
+
+def stand_in(function: Any, real: Any, *owners: Any) -> Any:
+    """Return ``function`` with the names of what it replaces in its owners: pickle and numba search for it by them."""
+    functools.update_wrapper(function, real)
+    modules = [owner.__name__ for owner in owners if isinstance(owner, ModuleType)]
+    if modules:
+        function.__qualname__ = function.__name__
+        function.__module__ = function.__module__ if function.__module__ in modules else modules[0]
+    return function
 
 
 @contextmanager

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from distcheck.runtime.coordination.patching import stand_in
+
 from .device_marks import CPU, FLOATING, MARK, MemoryBlock, TensorDevices, storage_of
 from .operations import in_script
 
@@ -30,7 +32,6 @@ def factories(devices: TensorDevices) -> None:
     def wrap(name: str, owner: Any = torch) -> None:
         real = getattr(owner, name)
 
-        @functools.wraps(real)
         def make(*args: Any, **kwargs: Any) -> Any:
             device = kwargs.pop("device", None)
             source = args[1] if owner is torch.Tensor else args[0] if args else kwargs.get("data", kwargs.get("obj"))
@@ -61,7 +62,7 @@ def factories(devices: TensorDevices) -> None:
             devices.put(result, index)
             return result.requires_grad_() if wants_grad else result
 
-        setattr(owner, name, make)
+        setattr(owner, name, stand_in(make, real, owner))
         _for_scripts(real, make)
 
     _mark_scripts_own()
@@ -151,7 +152,6 @@ def _mark_scripts_own() -> None:
         if real is None:
             return
 
-        @functools.wraps(real)
         def make(*args: Any, **kwargs: Any) -> Any:
             setattr(in_script, flag, True)
             if isinstance(kwargs.get("device"), int):
@@ -162,7 +162,7 @@ def _mark_scripts_own() -> None:
             finally:
                 setattr(in_script, flag, False)
 
-        setattr(owner, name, make)
+        setattr(owner, name, stand_in(make, real, owner))
         _for_scripts(real, make)
 
     for name in _MOVING:

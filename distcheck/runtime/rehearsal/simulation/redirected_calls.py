@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from distcheck.runtime.coordination.patching import stand_in
+
 from .overlay import OverlaySettings
 from .path_redirection import Redirection
 
@@ -31,7 +33,7 @@ class RedirectedCalls(Redirection):
             "unlink", "rename", "replace", "symlink", "link", "chmod", "utime", "truncate", "chown", "chdir", "getcwd",
         ):  # fmt: skip
             self._real[name] = getattr(os, name)
-        builtins.open = io.open = self._opened
+        builtins.open = io.open = stand_in(lambda *args, **kwargs: self._opened(*args, **kwargs), io.open, io)
         for name in ("stat", "lstat", "access", "readlink", "statvfs"):
             self._put(name, self._reads(name))
         for name in ("chmod", "utime", "truncate", "chown"):
@@ -57,8 +59,7 @@ class RedirectedCalls(Redirection):
                 self._rename_in(error)
                 raise
 
-        called.__name__ = called.__qualname__ = name
-        called.__doc__ = real.__doc__
+        stand_in(called, real, os)
         for known in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
             if real in known:
                 known.add(called)

@@ -751,6 +751,15 @@ def test_a_forked_process_can_not_start_cuda_again() -> None:
 
 
 @pytest.mark.torch
+def test_functions_are_pickled_by_their_names() -> None:
+    setting = "import pickle\ndef sent(function):\n    return pickle.loads(pickle.dumps(function)) is function"
+    names = ("zeros", "zeros_like", "tensor", "as_tensor", "arange", "randn", "load")
+    assert told(*(f"sent(torch.{name})" for name in names), setting=setting) == ["True"] * len(names)
+    # what has no name where it was made is not pickled on GPUs either
+    assert told("sent(lambda: 0)", setting=setting)[0].startswith("PicklingError: ")
+
+
+@pytest.mark.torch
 def test_a_python_that_the_script_starts_believes_in_the_same(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('the other one', end=' ')\n")
     program = """

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from distcheck.runtime.coordination.frames import is_own
+from distcheck.runtime.coordination.patching import stand_in
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 
 
@@ -73,7 +74,7 @@ class LogicalClock:
                 self._sleeps()
                 sleep(seconds)
 
-            time.sleep = sleeping  # type: ignore[assignment]
+            time.sleep = stand_in(sleeping, sleep, time)
 
     def _lock(self, descriptor: int, operation: int) -> None:
         import fcntl

@@ -14,6 +14,7 @@ import zlib
 from typing import Any
 
 from distcheck.runtime.coordination.frames import innermost_own, is_own, shown_path
+from distcheck.runtime.coordination.patching import stand_in
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
@@ -63,8 +64,7 @@ class _PrintedLines:
                         self._note("print", place, text)
             real(*values, sep=sep, end=end, file=file, flush=flush)
 
-        print.__doc__, print.__qualname__ = real.__doc__, "print"
-        builtins.print = print
+        builtins.print = stand_in(print, real, builtins)
 
     def listen_to_logging(self) -> None:
         real = logging.StreamHandler.emit

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from distcheck.runtime.coordination.frames import innermost_own, is_own
-from distcheck.runtime.coordination.patching import attach_to, wrap
+from distcheck.runtime.coordination.patching import attach_to, stand_in, wrap
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.overlay import CODE, WHITEOUT, OverlaySettings, settings_of
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
@@ -211,10 +211,9 @@ class _Files:
         """``os.path.exists`` and its like make no audit event."""
         for owner, names in ((os.path, ("exists", "isdir", "isfile")), (Path, ("exists", "is_dir", "is_file"))):
             for name in names:
-                setattr(owner, name, self._asking(getattr(owner, name)))
+                setattr(owner, name, self._asking(owner, getattr(owner, name)))
 
-    def _asking(self, function: Callable[..., bool]) -> Callable[..., bool]:
-        @functools.wraps(function)
+    def _asking(self, owner: Any, function: Callable[..., bool]) -> Any:
         def exists(path: Any, *args: Any, **kwargs: Any) -> bool:
             answer = function(path, *args, **kwargs)
             frame = sys._getframe(1)
@@ -222,7 +221,7 @@ class _Files:
                 self._queried(frame, path, answer)
             return answer
 
-        return exists
+        return stand_in(exists, function, owner)
 
     def _queried(self, frame: FrameType, path: Any, answer: bool) -> None:
         with self._own_work("files.asked"):
