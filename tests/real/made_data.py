@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import random
 import struct
+import wave
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 _WORDS = [
@@ -99,6 +100,28 @@ def coco(folder: Path, *, images: int = 16, size: tuple[int, int] = (96, 96)) ->
         path.write_text(json.dumps({"images": pictures, "annotations": boxes, "categories": categories}))
 
 
+def flying_chairs(folder: Path, *, pairs: int = 24, size: tuple[int, int] = (160, 128)) -> None:
+    """Pairs of images and the flow between them, as FlyingChairs has them in one folder."""
+    flow = struct.pack("<fii", 202021.25, *size) + struct.pack("<f", 1.0) * (2 * size[0] * size[1])
+    for number in range(1, pairs + 1):
+        for image in (1, 2):
+            path = png(folder / f"{number:05}_img{image}.png", size, seed=number)
+            # readers open it as what it holds
+            path.rename(path.with_suffix(".ppm"))
+        (folder / f"{number:05}_flow.flo").write_bytes(flow)
+
+
+def wav(path: Path, *, seconds: float = 1.0, rate: int = 22050) -> Path:
+    """Write a sound of random samples: one channel of 16 bits."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with wave.open(str(path), "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(rate)
+        sound.writeframes(random.Random(path.name).randbytes(2 * int(seconds * rate)))
+    return path
+
+
 def text(path: Path, *, lines: int = 400, words: int = 12) -> Path:
     """Write lines of random words."""
     generator = random.Random(0)
@@ -129,6 +152,21 @@ def tiny_gpt2(folder: Path) -> None:
     transformers.GPT2Tokenizer(str(folder / "vocab.json"), str(folder / "merges.txt")).save_pretrained(folder)
     shape = transformers.GPT2Config(vocab_size=len(tokens), n_positions=256, n_embd=32, n_layer=2, n_head=2)
     transformers.GPT2LMHeadModel(shape).save_pretrained(folder)
+
+
+def tiny_t5(folder: Path, words: Iterable[str]) -> None:
+    """A T5 of two small layers with random weights and a tokenizer of whole words, as transformers saves them."""
+    import tokenizers
+    import transformers
+
+    known = {word: number for number, word in enumerate(["<pad>", "</s>", "<unk>", *sorted(set(words))])}
+    whole = tokenizers.Tokenizer(tokenizers.models.WordLevel(known, unk_token="<unk>"))
+    whole.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    transformers.T5TokenizerFast(tokenizer_object=whole, extra_ids=0).save_pretrained(folder)
+    shape = transformers.T5Config(
+        vocab_size=len(known), d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2, decoder_start_token_id=0
+    )
+    transformers.T5ForConditionalGeneration(shape).save_pretrained(folder)
 
 
 def stand_in(folder: Path, name: str, *classes: str) -> None:
