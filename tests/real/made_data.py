@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import struct
-import wave
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -109,17 +108,6 @@ def flying_chairs(folder: Path, *, pairs: int = 24, size: tuple[int, int] = (160
             # readers open it as what it holds
             path.rename(path.with_suffix(".ppm"))
         (folder / f"{number:05}_flow.flo").write_bytes(flow)
-
-
-def wav(path: Path, *, seconds: float = 1.0, rate: int = 22050) -> Path:
-    """Write a sound of random samples: one channel of 16 bits."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with wave.open(str(path), "wb") as sound:
-        sound.setnchannels(1)
-        sound.setsampwidth(2)
-        sound.setframerate(rate)
-        sound.writeframes(random.Random(path.name).randbytes(2 * int(seconds * rate)))
-    return path
 
 
 def text(path: Path, *, lines: int = 400, words: int = 12) -> Path:
