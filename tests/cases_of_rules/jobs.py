@@ -23,6 +23,7 @@ from distcheck.runtime.coordination.training import AtStep
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 from distcheck.runtime.coordination.updates import IdleOptimizer, ScheduleBurst
 from distcheck.runtime.coordination.worker_calls import WorkerCall, WorkerCalls
+from distcheck.runtime.coordination.wrapped_models import AROUND, ENDS_IN_NO_SYNC
 from distcheck.runtime.inspect.snapshot import Snapshot
 from tests.runtime.coordination import test_hang_detector as standing
 from tests.runtime.inspect import test_snapshot_checks as still
@@ -81,17 +82,22 @@ OTHER_ROOTS = CallMismatch(
 )
 
 
-def replicas(*rates: float, weights: tuple[int, ...] = (7, 7), late: int = 0) -> Compared:
+def replicas(*rates: float, weights: tuple[int, ...] = (7, 7), late: int = 0, unreduced: str = "") -> Compared:
     """Two replicas with these learning rates, and parameters of these checksums, at steps 1 and 2.
 
     :param late: collectives that the second one makes more before the same step
+    :param unreduced: why DDP does not average the gradients, which then differ
     """
 
     def rows(step: int) -> tuple[ReplicaRow, ...]:
         return tuple(
             ReplicaRow(
                 rank, "0.ddp0.0", (0, 1), step, 3 * step + rank * late, "Net", "train.py:40", (rate,),
-                {"weight": (Digest(1, 1.0, 0.5, 32), Digest(checksum, float(checksum), 0.5, 32))},
+                {"weight": (
+                    Digest(1 + rank * bool(unreduced), 1.0 + rank * bool(unreduced), 0.5, 32),
+                    Digest(checksum, float(checksum), 0.5, 32),
+                )},
+                unreduced={"weight": unreduced},
             )
             for rank, (rate, checksum) in enumerate(zip(rates, weights, strict=True))
         )  # fmt: skip
@@ -135,6 +141,10 @@ WATCHED: dict[str, Positions | Summary | Compared | Samples | AtStep | WorkerCal
     "DC735": of_both(iterable=True),
     "DC737": WorkerCalls((WorkerCall("all_reduce", "data.py:30", "__getitem__", 0),)),
     "DC743": Summary((summary.ledger(0), summary.ledger(1, kept_group=True)), 2),
+    "DC750": replicas(0.1, 0.1, weights=(7, 9), unreduced=AROUND),
+    "DC751": replicas(0.1, 0.1, weights=(7, 9), unreduced="unfrozen"),
+    "DC756": replicas(0.1, 0.1, weights=(7, 9), unreduced="moved"),
+    "DC759": replicas(0.1, 0.1, weights=(7, 9), unreduced=ENDS_IN_NO_SYNC),
     "DC752": IdleOptimizer(0, "train.py:33", "AdamW", 10, 4, sharded=True),
     "DC757": replicas(0.1, 0.1, late=3),
     "DC758": ClippedGradients(0, "train.py:30", "train.py:31"),

@@ -15,6 +15,8 @@ from distcheck.core.registry import probe
 from distcheck.runtime.coordination.digests import Digest
 from distcheck.runtime.coordination.locations import where_of
 
+from .wrapped_models import ALL_IN_NO_SYNC, HOOK
+
 #: Steps with other values before copies count as apart.
 _STEPS_APART = 2
 
@@ -53,6 +55,8 @@ class ModelStep(NamedTuple):
     exchanges: Mapping[str, int] = {}
     #: hooks that call a collective are on another model, and none on this one
     hooked_elsewhere: bool = False
+    #: why DDP, which wraps this model, does not average its gradients; "": nothing is known of that
+    unreduced: str = ""
 
 
 class TrainedModels(NamedTuple):
@@ -79,7 +83,7 @@ class DriftingCopies(NamedTuple):
     steps: tuple[ModelStep, ...]
 
 
-@probe(rules.DC763)
+@probe(rules.DC758, rules.DC759, rules.DC763)
 def copies_stay_equal(models: TrainedModels) -> Iterator[Finding]:
     """Report parameters that begin equal on ranks that train together, and drift apart."""
     for number, steps in models.steps.items():
@@ -87,24 +91,44 @@ def copies_stay_equal(models: TrainedModels) -> Iterator[Finding]:
         if found is None:
             continue
         first = found.steps[0]
-        yield rules.DC763.found(
+        rule, why, fix = _CAUSES[first.unreduced]
+        yield rule.found(
             f"{found.what} {found.name} of {first.network} differs between {rank_names(found.ranks)} from step "
-            f"{first.nth} on, and the parameter began equal. No call averages its gradient, or a rank changes it alone",
+            f"{first.nth} on, and the parameter began equal. {why}",
             where=where_of(first.place, found.ranks),
             severity=Severity.WARNING,
             evidence={"step": first.nth, "parameter": found.name, "copies_of": first.network},
-            fix=Fix(
-                "wrap the model in DistributedDataParallel, or average the gradients of all its parameters before each "
-                "step",
-                where="code",
-            ),
+            fix=Fix(fix, where="code"),
         )
+
+
+#: Why DDP does not average gradients → rule, sentence and fix; "": DDP does not wrap the model.
+_CAUSES = {
+    "": (
+        rules.DC763,
+        "No call averages its gradient, or a rank changes it alone",
+        "wrap the model in DistributedDataParallel, or average the gradients of all its parameters before each step",
+    ),
+    ALL_IN_NO_SYNC: (
+        rules.DC759,
+        "All forward passes of steps were in no_sync() or had require_backward_grad_sync off, so DDP averaged nothing",
+        "run the last forward before each step outside of no_sync(), or set require_backward_grad_sync to True for it",
+    ),
+    HOOK: (
+        rules.DC758,
+        "The communication hook of DDP leaves other gradients on each rank, and no call averages the parameters",
+        "let the hook return a future of what was reduced: all_reduce of bucket.buffer(), divided by the number of "
+        "ranks",
+    ),
+}
 
 
 def _drifting(models: TrainedModels, number: int, series: Sequence[tuple[ModelStep, ...]]) -> Iterator[DriftingCopies]:
     first, last = series[0], series[-1]
     if first[0].wrapped or not _train_together(models, first, last):
         return
+    if first[0].unreduced and not models.finished:
+        return  # the script may average the parameters now and then
     for name in {name: None for steps in series for name in steps[0].parameters}:
         known = [steps for steps in series if all(name in step.parameters for step in steps)]
         if not known or not all(step.parameters[name].varied for step in known[0]):

@@ -18,6 +18,7 @@ from .call_signatures import KINDS
 from .digests import Digest, Digests
 from .flat_gradients import holds_gradients
 from .model import CollectiveCall
+from .wrapped_models import HOOK
 
 #: Elements of a tensor that a script may reduce only to report a number, or to decide together.
 FEW = 16
@@ -60,6 +61,8 @@ class CopyRow(NamedTuple):
     divided: bool
     #: hooks that call a collective are on parameters of another model, and none on this one
     hooked_elsewhere: bool
+    #: why DDP, which wraps this model, does not average its gradients; "": it does not wrap it
+    unreduced: str = ""
 
 
 class _Call(NamedTuple):
@@ -87,6 +90,8 @@ class _Copy:
         #: names of parameters that are no constants
         self.varied: dict[str, bool] = {}
         self.hooked_elsewhere = False
+        #: as in :class:`CopyRow`
+        self.unreduced = ""
 
     def named(self) -> list[tuple[str, Any]]:
         """Return the parameters with their names."""
@@ -166,7 +171,7 @@ class CopyObserver:
             copy.synced[""] += 1
         if numel <= FEW:
             return
-        if whole or (known and len(known) == len(addresses)):
+        if whole or (known and len(known) == len(addresses)) or self._is_of_hook():
             kind = "model"
         if not kind and call.operation == "all_reduce" and self._hold_gradients(call, tensors, numel, ranks):
             kind = "model"
@@ -175,6 +180,11 @@ class CopyObserver:
             self._calls[kind] += 1
         elif len(self._waiting) < _MOST_CALLS:
             self._waiting.append(_Call(site, addresses, numel))
+
+    def _is_of_hook(self) -> bool:
+        """Return whether a communication hook of DDP makes a call: it does so in a backward pass."""
+        in_backward = sys.modules["torch"]._C._current_graph_task_id() != -1
+        return in_backward and any(copy.unreduced == HOOK for copy in self._copies)
 
     def _keep(self, site: tuple[str, str, int], kind: str) -> None:
         if site in self._sites or len(self._sites) < _MOST_SITES:
@@ -245,6 +255,13 @@ class CopyObserver:
             if (due or extra) and copy.rows < _MOST_ROWS:
                 self._note(torch, digests, copy, owned(), place, step, _rates(optimizer), wrapped)
 
+    def add_wrapped(self, module: Any, optimizer: Any, why: str) -> None:
+        """Compare a model from now on that DDP wraps, and whose gradients it does not average by itself."""
+        copy = self._new(module, optimizer)
+        copy.unreduced = why
+        if optimizer in self._of_optimizer:
+            self._of_optimizer[optimizer].append(copy)
+
     def _found(self, optimizer: Any, owned: set[int]) -> Iterator[_Copy]:
         """Yield the models of an optimizer, the known ones and new ones."""
         mine = {id(one) for group in optimizer.param_groups for one in group["params"]} - owned
@@ -296,7 +313,7 @@ class CopyObserver:
                 self._rank(), copy.number, copy.rows, copy.network, place, step, dict(self._calls),
                 tuple((name, copy.varied[name], found.get((name, True)), found[name, False])
                       for name, is_gradient in tensors if not is_gradient),
-                rates, dict(copy.synced), wrapped, self.divided(), copy.hooked_elsewhere,
+                rates, dict(copy.synced), wrapped, self.divided(), copy.hooked_elsewhere, copy.unreduced,
             )
         )  # fmt: skip
 

@@ -19,6 +19,8 @@ from distcheck.runtime.coordination.locations import few_rank_names, where_of
 from distcheck.runtime.coordination.protocol import DRIFT_REPORTED, PREFIX, REPLICAS_UNCHECKED, REPORTED, packed
 from distcheck.runtime.coordination.store_client import StoreClient
 
+from .wrapped_models import AROUND, ENDS_IN_NO_SYNC
+
 #: Rows of one rank that are kept in the store.
 _KEPT = 16
 
@@ -51,6 +53,8 @@ class ReplicaRow(NamedTuple):
     computed: bool = False
     #: the scale of the loss; 0: it is not scaled, or by means that are not torch's
     scale: float = 0.0
+    #: name → why DDP does not average its gradient; "" as a name: that of no parameter. See :mod:`.wrapped_models`
+    unreduced: Mapping[str, str] = {}
 
 
 class Drift(NamedTuple):
@@ -66,6 +70,12 @@ class Drift(NamedTuple):
     large: bool = True
 
     @property
+    def unreduced(self) -> str:
+        """Return why DDP did not average a gradient that differs, as all ranks know it; "": nothing shows it."""
+        known = {row.unreduced.get(self.name) or row.unreduced.get("", "") for row in self.rows}
+        return known.pop() if self.what == "gradient" and len(known) == 1 else ""
+
+    @property
     def minority(self) -> tuple[int, ...]:
         """Return the ranks with another value than most; those without the lowest rank if there are two halves."""
         sides = grouped_pairs((_value(row, self.what, self.name), row.rank) for row in self.rows)
@@ -76,7 +86,7 @@ class Drift(NamedTuple):
 # judgement
 
 
-@probe(rules.DC757, rules.DC763, rules.DC764)
+@probe(rules.DC750, rules.DC751, rules.DC756, rules.DC757, rules.DC759, rules.DC763, rules.DC764)
 def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
     """Report the first thing that differs between the replicas of a model."""
     first, minority = drift.rows[0], drift.minority
@@ -125,10 +135,17 @@ def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
             fix=Fix("decide on all ranks together whether the optimizer makes a step", where="code"),
         )
         return
-    yield rules.DC763.found(
+    difference = (
         f"{drift.what} {drift.name} {model}differs between its replicas at step {first.step}: "
         f"{few_rank_names(minority)} {'has' if len(minority) == 1 else 'have'} other values than rank "
-        f"{next(row.rank for row in drift.rows if row.rank not in minority)}",
+        f"{next(row.rank for row in drift.rows if row.rank not in minority)}"
+    )
+    if drift.unreduced in _UNREDUCED:
+        rule, why, fix = _UNREDUCED[drift.unreduced]
+        yield rule.found(f"{difference}. {why}", where=where, evidence=evidence, fix=Fix(fix, where="code"))
+        return
+    yield rules.DC763.found(
+        difference,
         where=where,
         evidence=evidence,
         severity=Severity.ERROR if drift.large and drift.what != "buffer" else Severity.WARNING,
@@ -136,6 +153,26 @@ def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
     )
 
 
+_CHOSEN_BEFORE = "choose the parameters, and which are trained, before DDP wraps the model, or wrap its .module again"
+#: Why DDP does not average a gradient → rule, sentence and fix.
+_UNREDUCED = {
+    AROUND: (
+        rules.DC750,
+        "DDP reduced nothing for this step: its forward pass went around the wrapper",
+        "call the wrapper for the loss, not the module inside it; move other work on that module into its forward()",
+    ),
+    ENDS_IN_NO_SYNC: (
+        rules.DC759,
+        "The last forward pass before the step was in no_sync(), and an earlier one outside, so DDP averaged a part",
+        "run the last forward before each step outside of no_sync(), and all others inside",
+    ),
+    "unfrozen": (
+        rules.DC751, "It was frozen when DDP wrapped the model, so no hook averages its gradient", _CHOSEN_BEFORE
+    ),
+    "added": (rules.DC751, "It came to the model after DDP wrapped it, so no hook averages it", _CHOSEN_BEFORE),
+    "replaced": (rules.DC751, "It took the place of another one after DDP wrapped the model", _CHOSEN_BEFORE),
+    "moved": (rules.DC756, "It was moved or cast after DDP wrapped the model, so no hook averages it", _CHOSEN_BEFORE),
+}  # fmt: skip
 _EQUAL = {
     "gradient": "call the wrapped model, keep the last backward before the step out of no_sync(), and change gradients "
     "on all ranks alike",

@@ -29,6 +29,7 @@ from .copy_observer import CopyObserver
 from .drift import ReplicaRow
 from .mesh_replicas import DividedModules, local_of
 from .updates import PATIENT, IdleOptimizer, Patience, ScheduleBurst, UpdateObserver
+from .wrapped_models import ALL_IN_NO_SYNC, HOOK, WrappedModel, count_no_sync
 
 #: Steps that are all compared: a fault of the first steps is reported early, and a short job is compared as well. Until
 #: the first step of the interval, the powers of two follow.
@@ -52,18 +53,6 @@ _MOST_GRADIENTS = 288
 AtStep = UnwaitedGradients | IdleOptimizer | ScheduleBurst | ClippedGradients
 
 
-class _Wrapped(NamedTuple):
-    """A model that DDP wraps."""
-
-    ddp: weakref.ref[Any]
-    key: str
-    network: str
-    ranks: tuple[int, ...]
-    ignored: frozenset[str]
-    #: collectives of C++ in its group when it was wrapped
-    of_cpp: int
-
-
 class _Reduced(NamedTuple):
     """The last all-reduce of a tensor."""
 
@@ -82,8 +71,10 @@ class _Steps:
         self.count = 0
         #: all-reduces of this process until the last step, and until the one before it
         self.reduces = self.reduces_before = 0
-        #: key of a model → collectives of C++ in its group until the last step
-        self.of_cpp: dict[str, int] = {}
+        #: key of a model → collectives of C++ in its group, and entries of no_sync(), until the last step
+        self.until: dict[str, tuple[int, int]] = {}
+        #: keys of models → this optimizer steps parameters of it
+        self.trains: dict[str, bool] = {}
 
 
 class TrainingObserver:
@@ -120,7 +111,9 @@ class TrainingObserver:
         self._first = first
         self._wants_digests = digests
         self._digests: Digests | None = None
-        self._wrapped: list[_Wrapped] = []
+        self._wrapped: list[WrappedModel] = []
+        #: keys of models whose ranks DDP keeps equal only if the script does its part
+        self._loose: set[str] = set()
         self._divided = DividedModules()
         #: the last ``GradScaler`` that made a step
         self._scaler: weakref.ref[Any] | None = None
@@ -185,6 +178,7 @@ class TrainingObserver:
         if self.copies is not None:
             self.copies.forget()
         self._wrapped.clear()
+        self._loose.clear()
         self._divided.forget()
         self._reduced.clear()
         self._optimizers.clear()
@@ -219,6 +213,7 @@ class TrainingObserver:
             self._safely(lambda: self._own(ddp))
 
         kind._ddp_init_helper = init_helper
+        count_no_sync(kind, self._wrapped, self._safely)
 
     def _attach_scaler(self, module: Any) -> None:
         real = module.GradScaler.step
@@ -272,12 +267,7 @@ class TrainingObserver:
         group = ddp.process_group
         ranks = tuple(distributed.get_process_group_ranks(group))
         number = sum(item.ranks == ranks for item in self._wrapped)
-        self._wrapped.append(
-            _Wrapped(
-                weakref.ref(ddp), f"{group.group_name}.ddp{number}", type(ddp.module).__name__, ranks,
-                frozenset(getattr(ddp, "parameters_to_ignore", ())), self._collectives(group)[1],
-            )
-        )  # fmt: skip
+        self._wrapped.append(WrappedModel(ddp, f"{group.group_name}.ddp{number}", ranks, self._collectives(group)[1]))
 
     def _on_call(self, recorded: RecordedCall, given: Mapping[str, Any], _: bool) -> None:
         call = recorded.call
@@ -379,26 +369,8 @@ class TrainingObserver:
         trained = {id(one) for group in optimizer.param_groups for one in group["params"]} if due else set()
         for wrapped in self._wrapped:
             ddp = wrapped.ddp()
-            if ddp is None:
-                continue
-            number, of_cpp = self._collectives(ddp.process_group)
-            reduced = of_cpp > steps.of_cpp.get(wrapped.key, wrapped.of_cpp)
-            steps.of_cpp[wrapped.key] = of_cpp
-            if not due:
-                continue
-            named = [(name, one) for name, one in ddp.module.named_parameters() if id(one) in trained]
-            owned.update(id(one) for _, one in named)
-            # in no_sync() without a reduction, replicas differ on purpose; a hook may average as it likes
-            hooks = getattr(ddp, "_comm_hooks", None)
-            if not named or hooks or not (reduced or ddp.require_forward_param_sync):
-                continue
-            kept = [(name, one) for name, one in named if name not in wrapped.ignored]
-            row = ReplicaRow(
-                0, self._numbered(wrapped.key, optimizer), wrapped.ranks, steps.count, number, wrapped.network, place,
-                _rates(optimizer),
-                *self._digests_of(kept, optimizer, steps, with_gradients=with_gradients, ddp=ddp),
-            )  # fmt: skip
-            self._add(row)
+            if ddp is not None:
+                owned.update(self._observe_wrapped(wrapped, ddp, optimizer, steps, place, trained, with_gradients))
         if due and self._wants_digests:
             owned.update(self._add_of_meshes(optimizer, steps, place, owned, with_gradients=with_gradients))
         wanted = self._waits_for_reduced()
@@ -414,6 +386,38 @@ class TrainingObserver:
                 steps.count, due=due, wrapped=bool(self._wrapped),
             )  # fmt: skip
         steps.reduces_before, steps.reduces = steps.reduces, self._reduces
+
+    def _observe_wrapped(
+        self, wrapped: WrappedModel, ddp: Any, optimizer: Any, steps: _Steps, place: str, trained: set[int],
+        with_gradients: bool,
+    ) -> set[int]:  # fmt: skip
+        """Add a row for a model in DDP, if this step is compared; return the IDs of its parameters.
+
+        :param trained: IDs of the optimizer's parameters; none: this step is not compared
+        """
+        number, of_cpp = self._collectives(ddp.process_group)
+        before, entered = steps.until.get(wrapped.key, (wrapped.of_cpp, 0))
+        steps.until[wrapped.key] = of_cpp, wrapped.entered
+        reduced = of_cpp > before
+        why = wrapped.unreduced(ddp, reduced=reduced, entered=wrapped.entered > entered)
+        named = [(name, one) for name, one in ddp.module.named_parameters() if id(one) in trained] if trained else []
+        if trained:
+            steps.trains[wrapped.key] = bool(named)
+        loose = why in (HOOK, ALL_IN_NO_SYNC) and wrapped.key not in self._loose and steps.trains.get(wrapped.key)
+        if loose and self.copies is not None:
+            # a hook may average as it likes, and a script its parameters: the end shows what it did
+            self._loose.add(wrapped.key)
+            self.copies.add_wrapped(ddp.module, optimizer, why)
+        if named and why != HOOK and (reduced or ddp.require_forward_param_sync):
+            kept = [(name, one) for name, one in named if name not in wrapped.ignored]
+            values, rest = self._digests_of(kept, optimizer, steps, with_gradients=with_gradients, ddp=ddp)
+            changed = wrapped.changed({name: one for name, one in kept if name in values})
+            row = ReplicaRow(
+                0, self._numbered(wrapped.key, optimizer), wrapped.ranks, steps.count, number, wrapped.network, place,
+                _rates(optimizer), values, rest, unreduced={"": why, **dict(changed)},
+            )  # fmt: skip
+            self._add(row)
+        return {id(one) for _, one in named}
 
     def _observe_reductions(self, optimizer: Any, place: str) -> None:
         observer = self._reduction_observer
@@ -449,7 +453,7 @@ class TrainingObserver:
 
     def _held_by_wrappers(self, optimizer: Any) -> set[int]:
         """Return the IDs of all parameters in DDP, and of those of an optimizer that a mesh replicates."""
-        models = (wrapped.ddp() for wrapped in self._wrapped)
+        models = (wrapped.ddp() for wrapped in self._wrapped if wrapped.key not in self._loose)
         held = {id(one) for ddp in models if ddp is not None for one in ddp.parameters()}
         return held.union(*({id(one) for _, one in each.named} for each in self._divided.replicas(optimizer, held)))
 

@@ -116,7 +116,7 @@ def _step(row: CopyRow) -> ModelStep:
     parameters = {name: ParameterCopy(varied, gradient, value) for name, varied, gradient, value in row.parameters}
     return ModelStep(
         row.rank, row.model, row.network, False, "", row.place, row.step, (), row.calls, parameters, tuple(row.rates),
-        row.synced, row.hooked_elsewhere,
+        row.synced, row.hooked_elsewhere, row.unreduced,
     )  # fmt: skip
 
 

@@ -205,6 +205,45 @@ def copies_of_gradients_are_averaged(torch: Any, dist: Any, rank: int) -> None:
     _train(torch, rank, net, lambda _: [dist.all_reduce(one.grad.clone()) for one in net.parameters()])
 
 
+def all_forwards_in_no_sync(torch: Any, dist: Any, rank: int) -> None:
+    ddp = torch.nn.parallel.DistributedDataParallel(_net(torch))
+    with ddp.no_sync():
+        _train(torch, rank, ddp, lambda _: None)
+
+
+def sync_is_never_switched_on_again(torch: Any, dist: Any, rank: int) -> None:
+    ddp = torch.nn.parallel.DistributedDataParallel(_net(torch))
+
+    def switch(step: int) -> None:
+        ddp.require_backward_grad_sync = step < 1
+
+    _train(torch, rank, ddp, switch, steps=2 * STEPS)
+
+
+def hook_returns_what_it_got(torch: Any, dist: Any, rank: int) -> None:
+    def reduced(full: Any) -> Any:
+        return dist.all_reduce(full.to(torch.bfloat16), async_op=True).get_future().then(lambda _: full)
+
+    ddp = torch.nn.parallel.DistributedDataParallel(_net(torch))
+    ddp.register_comm_hook(None, lambda _, bucket: reduced(bucket.buffer()))
+    _train(torch, rank, ddp, lambda _: None)
+
+
+UNREDUCED = [
+    (all_forwards_in_no_sync, "DC759"), (sync_is_never_switched_on_again, "DC759"), (hook_returns_what_it_got, "DC758")
+]  # fmt: skip
+
+
+@pytest.mark.torch
+@pytest.mark.full
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize(("body", "code"), UNREDUCED)
+def test_models_that_ddp_wraps_and_does_not_average(body: Callable[[Any, Any, int], None], code: str) -> None:
+    found, _ = compared(body)
+    assert [(one.code, one.severity.word, one.where.ranks) for one in found] == [(code, "warning", "0-1")]
+    assert (found[0].where.path or "").endswith("test_copies.py")
+
+
 FAULTS = [
     buckets_in_an_order_of_their_own, copies_of_gradients_are_averaged,
     one_of_two_models_is_wrapped, averaged_at_first, one_layer_is_forgotten, only_the_loss_is_reduced,
@@ -323,11 +362,41 @@ def own_models(torch: Any, dist: Any, rank: int) -> None:
     _train(torch, rank, _net(torch), lambda _: dist.all_reduce(torch.ones(1)))
 
 
+def hook_of_torch(torch: Any, dist: Any, rank: int) -> None:
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+    ddp = torch.nn.parallel.DistributedDataParallel(_net(torch))
+    ddp.register_comm_hook(None, default_hooks.allreduce_hook)
+    _train(torch, rank, ddp, lambda _: None)
+
+
+def local_steps_in_ddp(torch: Any, dist: Any, rank: int) -> None:
+    """The hook averages the first steps. Then the parameters are averaged from time to time, and at the end."""
+    from torch.distributed.algorithms.ddp_comm_hooks import post_localSGD_hook
+    from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+
+    ddp = torch.nn.parallel.DistributedDataParallel(_net(torch))
+    state = post_localSGD_hook.PostLocalSGDState(None, None, start_localSGD_iter=2, post_local_gradient_allreduce=False)
+    ddp.register_comm_hook(state, post_localSGD_hook.post_localSGD_hook)
+    averager = PeriodicModelAverager(period=6, warmup_steps=2)
+    _train(torch, rank, ddp, lambda _: None, lambda _: averager.average_parameters(ddp.parameters()), steps=21)
+
+
+def no_sync_with_averaged_parameters(torch: Any, dist: Any, rank: int) -> None:
+    ddp = torch.nn.parallel.DistributedDataParallel(_net(torch))
+    with ddp.no_sync():
+        _train(torch, rank, ddp, lambda _: None, steps=3 * STEPS)
+    for one in ddp.parameters():
+        dist.all_reduce(one.data)
+        one.data /= 2
+
+
 TWINS: list[tuple[Callable[[Any, Any, int], None], str]] = [
     (manual, ""), (accumulated, ""), (buckets, ""), (local_steps, ""), (local_steps_in_one_buffer, ""),
     (differences_of_long_rounds, "other tensors"), (other_learning_rates, "no collective shows"),
     (folds, "no collective shows"), (messages_between_stages, "other tensors"), (activations, "other tensors"),
-    (own_models, "no parameter"),
+    (own_models, "no parameter"), (hook_of_torch, ""), (local_steps_in_ddp, ""),
+    (no_sync_with_averaged_parameters, ""),
 ]  # fmt: skip
 
 

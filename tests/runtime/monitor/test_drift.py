@@ -108,6 +108,33 @@ def no_sync_at_the_boundary(torch: Any, rank: int) -> None:
         optimizer.step()
 
 
+def unfrozen_after_wrapping(torch: Any, rank: int) -> None:
+    net = _net(torch)
+    net[0].requires_grad_(False)
+    ddp, optimizer = _ddp(torch, net)
+    net[0].requires_grad_(True)
+    _train(torch, rank, ddp, optimizer)
+
+
+def head_replaced_after_wrapping(torch: Any, rank: int) -> None:
+    """The old head still gets a gradient, so that DDP does not wait for it."""
+    net = _net(torch)
+    ddp, _ = _ddp(torch, net)
+    old, net[3] = net[3], torch.nn.Linear(5, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    torch.manual_seed(rank)
+    for _ in range(STEPS):
+        net.zero_grad()
+        (_loss(torch, ddp, rank) + 0 * (old.weight.sum() + old.bias.sum())).backward()
+        optimizer.step()
+
+
+def gradients_of_both_kinds(torch: Any, rank: int) -> None:
+    """A forward through the wrapper, and another one around it: nothing that is seen at the step names the cause."""
+    ddp, optimizer = _ddp(torch)
+    _train(torch, rank, ddp, optimizer, lambda _: _loss(torch, ddp.module, rank).backward())
+
+
 def gradients_changed_on_one_rank(torch: Any, rank: int) -> None:
     ddp, optimizer = _ddp(torch)
     _train(torch, rank, ddp, optimizer, lambda _: rank and ddp.module[0].weight.grad.mul_(0.5))
@@ -206,7 +233,9 @@ def scaled_before_the_reduction(torch: Any, rank: int) -> None:
 
 
 FAULTS = [
-    (unwrapped, "DC763", "gradient"), (no_sync_at_the_boundary, "DC763", "gradient"),
+    (unwrapped, "DC750", "gradient"), (no_sync_at_the_boundary, "DC759", "gradient"),
+    (unfrozen_after_wrapping, "DC751", "gradient"), (head_replaced_after_wrapping, "DC751", "gradient"),
+    (gradients_of_both_kinds, "DC763", "gradient"),
     (gradients_changed_on_one_rank, "DC763", "gradient"), (clipped_on_one_rank, "DC763", "gradient"),
     (written_on_one_rank, "DC763", "parameter"), (other_learning_rate, "DC764", "learning rate"),
     (steps_skipped_on_one_rank, "DC757", "step count"), (resumed_on_one_rank, "DC763", "optimizer state"),

@@ -151,12 +151,20 @@ _UNSYNCED: tuple[tuple[Callable[[OptimizerStep], bool], str], ...] = (
 )
 
 
+#: State of a parameter that DDP has no hook for → what happened to it.
+_LATE = {
+    "unfrozen": "was unfrozen",
+    "added": "became part of the model",
+    "replaced": "took the place of another parameter",
+}
+
+
 @probe(rules.DC751)
 def trained_parameters_are_settled(replicas: Replicas) -> Iterator[Finding]:
     """Which parameters are trained does not change once DDP has put its hooks on them."""
     reported: set[str] = set()
     for wrap, steps, found in _drifting(replicas):
-        late = [one for one in found if one.state in ("unfrozen", "added")]
+        late = [one for one in found if one.state in _LATE]
         if not late:
             continue
         first = late[0]
@@ -165,10 +173,9 @@ def trained_parameters_are_settled(replicas: Replicas) -> Iterator[Finding]:
         if place in reported:
             continue
         reported.add(place)
-        became = "was unfrozen" if first.state == "unfrozen" else "became part of the model"
         yield rules.DC751.found(
-            f"{first.name} {became} after DDP wrapped the model at {wrap.place}, so no hook averages its gradient:"
-            f" {_apart(first)} at step {steps[0].nth}",
+            f"{first.name} {_LATE[first.state]} after DDP wrapped the model at {wrap.place}, so no hook averages its"
+            f" gradient: {_apart(first)} at step {steps[0].nth}",
             where=where(place, first.ranks),
             severity=_worst_severity(rules.DC751),
             fix=_settle(wrap),
@@ -224,7 +231,7 @@ def _change(replicas: Replicas, steps: Sequence[OptimizerStep], what: str) -> Mo
 
 @probe(rules.DC756)
 def wrapped_models_stay_where_they_are(replicas: Replicas) -> Iterator[Finding]:
-    """No parameter is moved, cast or replaced once DDP has put its hooks on it, and training goes on."""
+    """No parameter is moved or cast once DDP has put its hooks on it, and training goes on."""
     reported: set[tuple[int, str]] = set()
     for change in sorted(replicas.changes, key=lambda one: one.rank):
         wrap = replicas.wrap_of(change.rank, change.model)
@@ -253,7 +260,7 @@ def wrapped_models_stay_where_they_are(replicas: Replicas) -> Iterator[Finding]:
                 "trained_on_at": later[0].place,
             },
         )
-    yield from _replaced(replicas, reported)
+    yield from _moved_unseen(replicas, reported)
     yield from _unequal_from_the_start(replicas)
 
 
@@ -265,17 +272,16 @@ def _trained_after(replicas: Replicas, change: ModelChange) -> list[OptimizerSte
     ]
 
 
-def _replaced(replicas: Replicas, reported: set[tuple[int, str]]) -> Iterator[Finding]:
-    """Parameters that are others than those that DDP took, or somewhere else, without a move that was seen."""
+def _moved_unseen(replicas: Replicas, reported: set[tuple[int, str]]) -> Iterator[Finding]:
+    """Parameters that are somewhere else than those that DDP took, without a move that was seen."""
     for wrap, steps, found in _drifting(replicas):
-        other = [one for one in found if one.state in ("replaced", "moved")]
+        other = [one for one in found if one.state == "moved"]
         key = (wrap.number, wrap.place)
         if not other or key in reported:
             continue
         reported.add(key)
-        became = "was replaced" if other[0].state == "replaced" else "was moved or cast"
         yield rules.DC756.found(
-            f"{other[0].name} {became} after DDP had wrapped the model here, so no hook averages its gradient:"
+            f"{other[0].name} was moved or cast after DDP had wrapped the model here, so no hook averages its gradient:"
             f" {_apart(other[0])} at step {steps[0].nth}",
             where=where(wrap.place, other[0].ranks),
             severity=_worst_severity(rules.DC756),

@@ -28,7 +28,8 @@ def read_training_steps(rehearsal: Rehearsal) -> TrainingSteps:
     """Return what the hook of ``training`` logged."""
     if not any(True for _ in rehearsal.of_ranks("stage.step")):
         raise NotApplicable("no optimizer of torch has made a step")
-    rows = (drift.row_of(row.data["row"]) for row in rehearsal.of_ranks("training.row"))
+    # a hook of the rehearsal knows more of why DDP does not average a gradient
+    rows = (drift.row_of(row.data["row"])._replace(unreduced={}) for row in rehearsal.of_ranks("training.row"))
     idle = [updates.IdleOptimizer(*row.data["found"]) for row in rehearsal.of_ranks("training.idle")]
     clipped = [clipping.ClippedGradients(*row.data["found"]) for row in rehearsal.of_ranks("training.clipped")]
     bursts = [updates.ScheduleBurst(*row.data["found"]) for row in rehearsal.of_ranks("training.burst")]

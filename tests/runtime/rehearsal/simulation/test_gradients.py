@@ -230,6 +230,12 @@ def test_bad_dc751_added_after_the_wrap() -> None:
     assert (found.code, found.where.line) == ("DC751", 23)
 
 
+def test_bad_dc751_replaced() -> None:
+    (found,) = judged(step(0, SAME, state="replaced"), step(1, OTHER, state="replaced"))
+    assert (found.code, found.where.line) == ("DC751", 23)
+    assert "took the place of another parameter after DDP wrapped the model at train.py:23" in found.message
+
+
 def test_bad_dc751_frozen_and_waited_for() -> None:
     detail = "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one."
     ends = tuple(End(rank, how="raised", status=1, detail=detail) for rank in (0, 1))
@@ -265,10 +271,10 @@ def test_bad_dc756_moved_and_trained_on() -> None:
     assert "cuda:0 float32 to cpu float32" in found.message
 
 
-def test_bad_dc756_replaced() -> None:
-    (found,) = judged(step(0, SAME, state="replaced"), step(1, OTHER, state="replaced"))
+def test_bad_dc756_moved_unseen() -> None:
+    (found,) = judged(step(0, SAME, state="moved"), step(1, OTHER, state="moved"))
     assert (found.code, found.where.line) == ("DC756", 23)
-    assert "was replaced" in found.message
+    assert "was moved or cast" in found.message
 
 
 def test_bad_dc756_copies_that_differ_before_the_first_step() -> None:

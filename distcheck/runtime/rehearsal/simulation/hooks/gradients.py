@@ -9,11 +9,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from distcheck.runtime.coordination.digests import Digests
 from distcheck.runtime.coordination.frames import innermost_own, is_own, shown_path
 from distcheck.runtime.coordination.patching import attach_to, harmless, wrap
+from distcheck.runtime.coordination.wrapped_models import members_of, state_of
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
@@ -27,28 +28,15 @@ _MOST_AROUND = 5
 _MOST_EVENTS = 2_000
 
 
-class _Member(NamedTuple):
-    """A parameter as it was when DDP took it."""
-
-    parameter: weakref.ref[Any]
-    trained: bool
-    device: str
-    dtype: str
-
-
 class _Model:
     """One model that DDP has wrapped."""
 
-    def __init__(self, number: int, ddp: Any, place: tuple[str, str], ignored: set[str]) -> None:
+    def __init__(self, number: int, ddp: Any, place: tuple[str, str], ignored: frozenset[str]) -> None:
         self.number = number
         self.ddp = weakref.ref(ddp)
         self.place = place
         self.ignored = ignored
-        self.members = {
-            name: _Member(weakref.ref(one), one.requires_grad, str(one.device), str(one.dtype))
-            for name, one in ddp.module.named_parameters()
-            if name not in ignored
-        }
+        self.members = members_of(ddp.module, ignored)
         #: forwards with gradients through the wrapper, and whether the last one of them was to reduce
         self.forwards = 0
         self.synced = False
@@ -118,7 +106,7 @@ class _GradientHook:
             self._own(ddp, innermost_own(sys._getframe(1)), shared=kwargs.get("init_sync", True))
 
     def _own(self, ddp: Any, place: tuple[str, str], *, shared: bool) -> None:
-        model = _Model(len(self.models), ddp, place, set(getattr(ddp, "parameters_to_ignore", ())))
+        model = _Model(len(self.models), ddp, place, frozenset(getattr(ddp, "parameters_to_ignore", ())))
         self.models.append(model)
         for name, one in ddp.module.named_parameters():
             self.parameters[id(one)] = (weakref.ref(one), model, name)
@@ -345,7 +333,7 @@ class _GradientHook:
         stride = -(-len(named) // _MOST_PARAMETERS)
         odd = 0
         for position, (name, one) in enumerate(named):
-            state = _state(model.members.get(name), one)
+            state = state_of(model.members.get(name), one)
             odd += state != "owned"
             if (position % stride and state == "owned") or odd > _MOST_PARAMETERS:
                 continue
@@ -381,19 +369,6 @@ class _Once:
             then, self.then = self.then, None
             then()
         return result
-
-
-def _state(member: Any, parameter: Any) -> str:
-    """What became of a parameter since DDP took it: ``owned`` where nothing did."""
-    if member is None:
-        return "added"
-    if member.parameter() is not parameter:
-        return "replaced"
-    if not member.trained:
-        return "unfrozen" if parameter.requires_grad else "frozen"
-    if (member.device, member.dtype) != (str(parameter.device), str(parameter.dtype)):
-        return "moved"
-    return "owned"
 
 
 def _averages(ddp: Any) -> bool:
