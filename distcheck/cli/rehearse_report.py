@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _SHARED = ("hang_detector", "sample_checks", "epochs", "splits", "worker_calls", "reductions")
 _TOPICS = (
     "samples", "batch_counts", "devices", "gradients", "groups", "pickling", "files", "console_output", "buffers",
-    "messages", "training", "models", "reductions", "dropouts", "reference",
+    "messages", "training", "models", "reductions", "dropouts", "reference", "failed_calls",
 )  # fmt: skip
 #: Rules whose findings explain why replicas differ.
 _CAUSES_OF_DRIFT = frozenset({"DC713", "DC750", "DC751", "DC756", "DC757", "DC758", "DC759", "DC764"})

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from distcheck.runtime.coordination.coordinator import MonitorReporter
     from distcheck.runtime.coordination.copies import TrainedModels
     from distcheck.runtime.coordination.drift import Drift
+    from distcheck.runtime.coordination.failed_calls import CaughtFailure, FailureObserver
     from distcheck.runtime.coordination.ledger import Summary
     from distcheck.runtime.coordination.long_waits import LongWait
     from distcheck.runtime.coordination.model import Positions
@@ -50,8 +51,10 @@ OF_COPIES = ("distcheck.runtime.coordination.copies",)
 OF_REDUCTIONS = ("distcheck.runtime.coordination.reductions",)
 #: The modules with the probes of samples.
 OF_SAMPLES = tuple(f"distcheck.runtime.coordination.{topic}" for topic in ("sample_checks", "epochs", "splits"))
-#: The modules with the probes of what one rank finds at its optimizer steps.
-OF_STEPS = tuple(f"distcheck.runtime.coordination.{topic}" for topic in ("clipping", "unwaited_handles", "updates"))
+#: The modules with the probes of what one rank finds by itself.
+OF_STEPS = tuple(
+    f"distcheck.runtime.coordination.{topic}" for topic in ("clipping", "failed_calls", "unwaited_handles", "updates")
+)
 #: The module with the probe of what children of ranks call.
 OF_WORKERS = ("distcheck.runtime.coordination.worker_calls",)
 #: Default of ``--consistency-interval``, in optimizer steps.
@@ -180,8 +183,9 @@ def watch(options: WatchOptions) -> None:
 
 #: The recorder of this process. A fork inherits that of its parent, which torch's functions call.
 _recorder: CallRecorder | None = None
-#: The observer of its optimizers, inherited likewise.
+#: The observers of its optimizers, and of its calls that fail, inherited likewise.
 _training: TrainingObserver | None = None
+_failures: FailureObserver | None = None
 
 
 def _begin(options: WatchOptions) -> Callable[[ScriptExit], None]:
@@ -226,6 +230,13 @@ def child(given: str) -> Callable[[ScriptExit], None]:
 def _end(options: WatchOptions, monitor: RankMonitor, end: ScriptExit) -> None:
     """Record how the script ended. What an exception means is found here, because the side thread has little time."""
     report = None
+    ended_well = (end.state, end.status) == ("left", 0)
+    if _failures is not None and not ended_well:
+        _failures.forget()
+    elif _failures is not None and not _failures.joined and os.environ.get("LOCAL_RANK", "0") == "0":
+        # there may be no store to report it once
+        for found in _failures.found():
+            _report_now(options, step_report_of(found, options.selection))
     if end.state == "raised":
         try:
             report = failure_report_of(end, monitor.rank_info.rank, options.selection)
@@ -236,11 +247,12 @@ def _end(options: WatchOptions, monitor: RankMonitor, end: ScriptExit) -> None:
 
 
 def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
-    global _recorder, _training
+    global _recorder, _training, _failures
     from distcheck.runtime.coordination import loader_hooks
     from distcheck.runtime.coordination.call_recorder import CallRecorder
     from distcheck.runtime.coordination.copy_observer import CopyObserver
     from distcheck.runtime.coordination.drift import ReplicaExchange
+    from distcheck.runtime.coordination.failed_calls import FailureObserver
     from distcheck.runtime.coordination.import_hook import when_imported
     from distcheck.runtime.coordination.rank_info import rank_info_of_group
     from distcheck.runtime.coordination.rank_monitor import RankMonitor
@@ -267,6 +279,12 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     else:
         _training.forget()
     training = _training
+    if _failures is None:
+        _failures = FailureObserver(recorder)
+        when_imported("torch.autograd", _failures.attach_backward)
+    else:
+        _failures.forget()
+    failures = _failures
     exchange = ReplicaExchange(_training.rows, lambda drift: _report_drift(options, drift), _training.unchecked)
     log = SampleLog(recorder)
     watcher = loader_hooks.install(log, LIMITS)
@@ -285,7 +303,7 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
         if reduced is not None:
             reduced.tick(store, rank, monitor.rank_info.world_size, final)
         samples.tick(store, rank, monitor.rank_info.world_size, final)
-        for found in training.found(final=final):
+        for found in (*training.found(final=final), *(failures.found() if final else ())):
             _report_once(options, step_report_of(found, options.selection), store)
 
     monitor = RankMonitor(
@@ -477,8 +495,8 @@ def sample_report_of(samples: Samples, selection: Selection) -> Report:
     return report._replace(stage="rank")
 
 
-def step_report_of(found: AtStep, selection: Selection) -> Report:
-    """Return the report about what one rank found at its optimizer steps."""
+def step_report_of(found: AtStep | CaughtFailure, selection: Selection) -> Report:
+    """Return the report about what one rank found by itself."""
     from distcheck.core.checker import Checker
 
     judge = Checker(selection, modules=OF_STEPS).plan(type(found), command="watch", closed=True)

@@ -16,6 +16,7 @@ from distcheck.rules import Selection
 from distcheck.runtime.coordination.clipping import ClippedGradients
 from distcheck.runtime.coordination.digests import Digest
 from distcheck.runtime.coordination.drift import ReplicaRow, drift_of
+from distcheck.runtime.coordination.failed_calls import CaughtFailure
 from distcheck.runtime.coordination.ledger import Summary
 from distcheck.runtime.coordination.model import SETUP, CallMismatch, Frame, Position, Positions
 from distcheck.runtime.coordination.sampling import Samples, samples_of
@@ -40,13 +41,13 @@ class Compared(NamedTuple):
     now: tuple[ReplicaRow, ...]
 
 
-def watched(given: Positions | Summary | Compared | Samples | AtStep | WorkerCalls, _: Path) -> Said:
+def watched(given: Positions | Summary | Compared | Samples | AtStep | CaughtFailure | WorkerCalls, _: Path) -> Said:
     """The report of ``distcheck watch``: of a hang, of replicas, of samples, of a step, of workers, or at the end."""
     if isinstance(given, WorkerCalls):
         return said_by(watch.worker_report_of(given, Selection()))
     if isinstance(given, Samples):
         return said_by(watch.sample_report_of(given, Selection()))
-    if isinstance(given, AtStep):
+    if isinstance(given, (AtStep, CaughtFailure)):
         return said_by(watch.step_report_of(given, Selection()))
     if isinstance(given, Compared):
         drift = drift_of(*given)
@@ -120,7 +121,7 @@ def of_epochs(*orders: list[int]) -> Samples:
 EQUAL = replicas(0.1, 0.1)
 #: Each rank has its share of each epoch's order.
 DIVIDED = of_epochs(drawn.shuffled(0), drawn.shuffled(1))
-WATCHED: dict[str, Positions | Summary | Compared | Samples | AtStep | WorkerCalls] = {
+WATCHED: dict[str, Positions | Summary | Compared | Samples | AtStep | CaughtFailure | WorkerCalls] = {
     "DC511": job(waiting(0, call(5)), Position(1, state="stopped", detail="SIGSTOP")),
     "DC514": summary.job(120.0, 118.0, 4.0, 122.0),
     "DC517": job(standing.computing(0, 5), standing.computing(1, 5), mismatches=(DIFFERENT,)),
@@ -141,6 +142,8 @@ WATCHED: dict[str, Positions | Summary | Compared | Samples | AtStep | WorkerCal
     "DC735": of_both(iterable=True),
     "DC737": WorkerCalls((WorkerCall("all_reduce", "data.py:30", "__getitem__", 0),)),
     "DC743": Summary((summary.ledger(0), summary.ledger(1, kept_group=True)), 2),
+    "DC747": CaughtFailure(0, "train.py:5", "init_process_group", "DistStoreError: Timed out", 40),
+    "DC749": CaughtFailure(0, "train.py:31", "all_reduce", "RuntimeError: Connection closed by peer"),
     "DC750": replicas(0.1, 0.1, weights=(7, 9), unreduced=AROUND),
     "DC751": replicas(0.1, 0.1, weights=(7, 9), unreduced="unfrozen"),
     "DC756": replicas(0.1, 0.1, weights=(7, 9), unreduced="moved"),

@@ -36,6 +36,8 @@ class WaitRecorder(Protocol):
     inside: dict[int, RecordedCall]
     #: the last call, if it raised
     raised: CollectiveCall | None
+    #: called with a call or wait that raised, and its error
+    on_raised: Callable[[CollectiveCall, BaseException], None] | None
     pairs: PairCounts
 
     def wait_for_keys(self, method: str, keys: Sequence[Any]) -> RecordedCall:
@@ -101,8 +103,10 @@ class BlockingWaits:
         self._recorder.raised = None
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             self._recorder.raised = note.call
+            if self._recorder.on_raised is not None:
+                self._recorder.on_raised(note.call, error)
             raise
         finally:
             del self._recorder.inside[thread]

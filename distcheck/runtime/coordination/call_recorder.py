@@ -84,6 +84,8 @@ class CallRecorder:
         self.backends: dict[str, str] = {}
         #: the last call or wait that began, if it raised
         self.raised: CollectiveCall | None = None
+        #: called with a call or wait that raised, and its error; it may not raise
+        self.on_raised: Callable[[CollectiveCall, BaseException], None] | None = None
         #: why the last call was not recorded; "": all were
         self.error = ""
         #: the default group exists
@@ -208,8 +210,10 @@ class CallRecorder:
                     if not waits:
                         self._keep_handles(returned, note)
                     return returned
-                except BaseException:
+                except BaseException as error:
                     self.raised = note.call
+                    if self.on_raised is not None:
+                        self.on_raised(call, error)
                     raise
                 finally:
                     if call.group in self._before_pairs and kind.pair:

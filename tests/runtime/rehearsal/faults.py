@@ -178,6 +178,37 @@ FAULTS = (
         "rank=first, world_size=world)", severity="error",
     ),
     Fault(
+        "DC747", "ddp",
+        (
+            (
+                '        dist.init_process_group("nccl", device_id=device)\n',
+                "        try:\n"
+                "            first, wait = int(os.environ['RANK']), timedelta(seconds=4)\n"
+                "            dist.init_process_group('nccl', timeout=wait, rank=first, world_size=64)\n"
+                "        except Exception as error:\n"
+                "            print(f'one process: {error}')\n"
+                "            dist.init_process_group('nccl', store=dist.HashStore(), rank=0, world_size=1)\n",
+            ),
+            ("from pathlib import Path\n", "from datetime import timedelta\nfrom pathlib import Path\n"),
+            ("    rank, world_size = dist.get_rank(), ", "    rank, world_size = int(os.environ['RANK']), "),
+        ),
+        "rank=first, world_size=64)", "0",
+    ),
+    Fault(
+        "DC749", "ddp",
+        (
+            (
+                "        loss.backward()\n",
+                "        if dist.get_rank() and total.item():\n            dist.destroy_process_group()\n"
+                "            raise SystemExit(0)\n"
+                "        try:\n            loss.backward()\n"
+                "        except RuntimeError as error:\n            print(f'the others have ended: {error}')\n"
+                "            raise SystemExit(0)\n",
+            ),
+        ),
+        "            loss.backward()", "0", follows=frozenset({"DC519", "DC702"}),
+    ),
+    Fault(
         "DC706", "ddp",
         (
             (

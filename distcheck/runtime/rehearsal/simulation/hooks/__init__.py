@@ -23,4 +23,5 @@ HOOKS = (
     "buffers",
     "messages",
     "reference",
+    "failed_calls",
 )
