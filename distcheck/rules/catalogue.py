@@ -226,7 +226,7 @@ DC749 = _rule("DC749", "collective-failure-ignored", "W", "lint rehearse watch",
 DC750 = _rule("DC750", "forward-bypasses-ddp", "EW", "lint rehearse watch", "The forward pass bypasses DDP")
 DC751 = _rule("DC751", "requires-grad-after-wrap", "WE", "lint rehearse watch", "requires_grad changes after the model was wrapped", in_folders="many")
 DC752 = _rule("DC752", "optimizer-before-sharding", "EW", "lint rehearse watch", "The optimizer is built before the model is sharded", in_folders="many")
-DC753 = _rule("DC753", "clip-on-fsdp1", "EW", "lint", "Gradients of FSDP are clipped by a local norm")
+DC753 = _rule("DC753", "clip-on-fsdp1", "EW", "lint rehearse watch", "Gradients of FSDP are clipped by a local norm")
 DC754 = _rule("DC754", "unused-parameters", "IE", "lint log", "find_unused_parameters costs time in every step", in_folders="many")
 DC755 = _rule("DC755", "data-parallel", "IW", "lint", "DataParallel runs in one process", in_folders="many")
 DC756 = _rule("DC756", "moved-after-wrap", "WE", "lint rehearse watch", "The model is moved after it was wrapped", in_folders="many")

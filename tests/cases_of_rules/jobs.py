@@ -149,6 +149,7 @@ WATCHED: dict[str, Positions | Summary | Compared | Samples | AtStep | CaughtFai
     "DC756": replicas(0.1, 0.1, weights=(7, 9), unreduced="moved"),
     "DC759": replicas(0.1, 0.1, weights=(7, 9), unreduced=ENDS_IN_NO_SYNC),
     "DC752": IdleOptimizer(0, "train.py:33", "AdamW", 10, 4, sharded=True),
+    "DC753": ClippedGradients(0, "train.py:30", ""),
     "DC757": replicas(0.1, 0.1, late=3),
     "DC758": ClippedGradients(0, "train.py:30", "train.py:31"),
     "DC765": ScheduleBurst(0, "train.py:34", "CosineAnnealingLR", 8, "train.py:33"),

@@ -5,13 +5,14 @@ Only the first steps are observed: to see whether a norm was above the limit, th
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix
+from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 
 from .copy_observer import address_of
@@ -25,12 +26,22 @@ class ClippedGradients(NamedTuple):
 
     rank: int
     place: str
+    #: "": they are shards of FSDP1, which has reduced them
     reduced_at: str
 
 
-@probe(rules.DC758)
+@probe(rules.DC753, rules.DC758)
 def gradients_are_clipped_after_the_reduction(clipped: ClippedGradients) -> Iterator[Finding]:
-    """Report gradients that are clipped before they are reduced."""
+    """Report gradients that are clipped before they are reduced, or by the norm of one shard."""
+    if not clipped.reduced_at:
+        yield rules.DC753.found(
+            "clip_grad_norm_ computes the norm of this rank's shard alone, and clips by it. Other shards have another "
+            "norm, so each rank scales its gradients by another factor",
+            where=where_of(clipped.place, [clipped.rank]),
+            severity=Severity.WARNING,
+            fix=Fix("call model.clip_grad_norm_(max_norm) of the outermost FSDP module, on all ranks", where="code"),
+        )
+        return
     yield rules.DC758.found(
         f"each rank clips its gradients here by its own norm, before they are reduced at {clipped.reduced_at}. "
         "So each counts by another factor in the mean",
@@ -85,6 +96,21 @@ class ClipObserver:
         # a mesh computes the norm of all its ranks; with a high limit only the norm is wanted
         if not hasattr(total, "device_mesh") and float(total) > float(max_norm):
             place = innermost_own(sys._getframe(2))[0]
+            if any(map(_is_of_fsdp, listed)) and (place, "") not in self._reported and _divides_parameters():
+                self._reported.add((place, ""))
+                self.found.append(ClippedGradients(torch.distributed.get_rank(), place, ""))
             gradients = [one.grad for one in listed if one.grad is not None and not hasattr(one.grad, "device_mesh")]
             self._clipped.update({address_of(one): (one.numel(), place) for one in gradients})
         return total
+
+
+def _is_of_fsdp(parameter: Any) -> bool:
+    """Return whether a parameter is one that FSDP1 has flattened, or holds several that it has."""
+    return bool(getattr(parameter, "_fsdp_flattened", False) or getattr(parameter, "_is_flat_param", False))
+
+
+def _divides_parameters() -> bool:
+    """Return whether FSDP1 gives each of several ranks a shard, and not whole parameters."""
+    module = sys.modules.get("torch.distributed.fsdp._flat_param")
+    handles = [] if module is None else [one for one in gc.get_objects() if type(one) is module.FlatParamHandle]
+    return bool(handles) and all(one.uses_sharded_strategy and one.world_size > 1 for one in handles)

@@ -60,7 +60,8 @@ class ReplicaRow(NamedTuple):
 class Drift(NamedTuple):
     """Replicas that differ at two compared steps."""
 
-    #: ``learning rate``, ``loss scale``, ``step count``, ``gradient``, ``parameter``, ``optimizer state`` or ``buffer``
+    #: ``learning rate``, ``loss scale``, ``step count``, ``gradient``, ``parameter``, ``optimizer state``, ``buffer``,
+    #: ``input``
     what: str
     #: of the first one that differs; index of the parameter group
     name: str
@@ -86,7 +87,7 @@ class Drift(NamedTuple):
 # judgement
 
 
-@probe(rules.DC750, rules.DC751, rules.DC756, rules.DC757, rules.DC759, rules.DC763, rules.DC764)
+@probe(rules.DC709, rules.DC750, rules.DC751, rules.DC756, rules.DC757, rules.DC759, rules.DC763, rules.DC764)
 def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
     """Report the first thing that differs between the replicas of a model."""
     first, minority = drift.rows[0], drift.minority
@@ -140,6 +141,18 @@ def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
         f"{few_rank_names(minority)} {'has' if len(minority) == 1 else 'have'} other values than rank "
         f"{next(row.rank for row in drift.rows if row.rank not in minority)}"
     )
+    if drift.what == "input":
+        yield rules.DC709.found(
+            f"the {drift.what} {drift.name} differs between ranks of one group, which share out its parameters: "
+            f"{few_rank_names(minority)} {'passes' if len(minority) == 1 else 'pass'} other values. Each rank computes "
+            "a part of the result from another batch",
+            where=where,
+            evidence={name: value for name, value in evidence.items() if name != "step"},
+            severity=Severity.WARNING,
+            fix=Fix("give all ranks of a tensor parallel group the same batch: seed its sampler by the data parallel "
+                    "rank, or broadcast it within the group", where="code"),
+        )  # fmt: skip
+        return
     if drift.unreduced in _UNREDUCED:
         rule, why, fix = _UNREDUCED[drift.unreduced]
         yield rule.found(f"{difference}. {why}", where=where, evidence=evidence, fix=Fix(fix, where="code"))
@@ -235,7 +248,7 @@ def _differing(rows: Sequence[ReplicaRow]) -> Iterator[tuple[str, str]]:
             yield "parameter", name
     for name in rows[0].rest:
         if all(name in row.rest for row in rows) and _is_large(rows, "", name):
-            what = "buffer" if name.startswith("buffer ") else "optimizer state"
+            what = next((kind for kind in ("buffer", "input") if name.startswith(f"{kind} ")), "optimizer state")
             yield what, name.removeprefix(f"{what} ")
 
 

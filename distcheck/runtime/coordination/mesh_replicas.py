@@ -6,8 +6,11 @@ computes its gradient from the same activations.
 
 from __future__ import annotations
 
+import os
+import sys
 import weakref
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any, NamedTuple
 
 from .wrap import put_around
@@ -27,6 +30,7 @@ class DividedModules:
 
     def __init__(self) -> None:
         self._modules: list[tuple[weakref.ref[Any], Any]] = []
+        self._on_input: Callable[[Any, Any], None] | None = None
 
     def attach(self, module: Any) -> None:
         """Observe ``torch.distributed.tensor.parallel.api``."""
@@ -42,6 +46,26 @@ class DividedModules:
             return parallelize_module
 
         put_around(module.parallelize_module, wrapped)
+
+    def attach_inputs(self, module: Any) -> None:
+        """Observe ``torch.distributed.tensor._api``: inputs that a plan takes for the same on all ranks of a mesh."""
+
+        def wrapped(real: Callable[..., Any]) -> Callable[..., Any]:
+            def from_local(*args: Any, **kwargs: Any) -> Any:
+                if self._on_input is not None and _is_of_plan(sys._getframe(1)):
+                    mesh = kwargs.get("device_mesh", args[1] if len(args) > 1 else None)
+                    placements = kwargs.get("placements", args[2] if len(args) > 2 else None)
+                    if mesh is not None and placements and all(one.is_replicate() for one in placements):
+                        self._on_input(kwargs.get("local_tensor", args[0] if args else None), mesh)
+                return real(*args, **kwargs)
+
+            return from_local
+
+        put_around(module.DTensor.from_local, wrapped)
+
+    def observe_inputs(self, observer: Callable[[Any, Any], None] | None) -> None:
+        """Call a function with each such input, and its mesh; None: no more."""
+        self._on_input = observer
 
     def forget(self) -> None:
         """Forget the parent's modules, in a fork."""
@@ -79,6 +103,13 @@ class DividedModules:
                     found.setdefault((ranks, computed), []).append((f"{position} of parameter group {index}", one))
         for (ranks, computed), named in found.items():
             yield MeshReplicas(ranks, computed, named)
+
+
+def _is_of_plan(frame: FrameType | None) -> bool:
+    """Return whether a part of a plan of tensor parallelism calls, below frames of this package."""
+    while frame is not None and "distcheck" in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame is not None and os.path.join("tensor", "parallel", "") in frame.f_code.co_filename
 
 
 def ranks_alike(mesh: Any, placements: Any) -> tuple[int, ...]:

@@ -42,8 +42,10 @@ def ranks_draw_samples_of_their_own(samples: Samples) -> Iterator[Finding]:
         finding = _the_same(apart)
         if finding is not None:
             reported.add(key)
-            # the name alone shows that nothing depends on these data
-            made_up = _MADE_UP.search(apart[0].loader.base + apart[0].loader.dataset)
+            # the name alone shows that nothing depends on these data; a sampler for several ranks should divide them
+            made_up = apart[0].sampler.replicas is None and _MADE_UP.search(
+                apart[0].loader.base + apart[0].loader.dataset
+            )
             yield finding._replace(severity=Severity.INFO) if made_up else finding
 
 

@@ -49,6 +49,8 @@ _MOST_REDUCED = 4096
 _MOST_UNWAITED = 8
 #: Gradients of first steps that are kept.
 _MOST_GRADIENTS = 288
+#: Inputs of tensor parallel modules that are compared for each mesh.
+_MOST_INPUTS = 16
 #: What one rank finds by itself.
 AtStep = UnwaitedGradients | IdleOptimizer | ScheduleBurst | ClippedGradients
 
@@ -118,6 +120,8 @@ class TrainingObserver:
         #: the last ``GradScaler`` that made a step
         self._scaler: weakref.ref[Any] | None = None
         self._optimizers: weakref.WeakKeyDictionary[Any, _Steps] = weakref.WeakKeyDictionary()
+        #: ranks of a mesh → inputs of tensor parallel modules that were observed
+        self._inputs: dict[tuple[int, ...], int] = {}
         #: key of replicas → optimizers that step them: ranks may have others, and in another order
         self._of_replicas: dict[str, tuple[weakref.WeakKeyDictionary[Any, int], Iterator[int]]] = {}
         #: address of a tensor → its last all-reduce
@@ -157,6 +161,9 @@ class TrainingObserver:
         when_imported("torch.nn.utils", self.clipping.attach)
         when_imported("torch.distributed.algorithms.join", self._attach_join)
         when_imported("torch.distributed.tensor.parallel.api", self._divided.attach)
+        if self._wants_digests:
+            self._divided.observe_inputs(self._on_input)
+            when_imported("torch.distributed.tensor._api", self._divided.attach_inputs)
         self._calls.observe_arguments(self._on_call)
 
     def observe_reduced(self, waits: Callable[[], bool], observer: Callable[[tuple[int, ...]], None]) -> None:
@@ -183,6 +190,7 @@ class TrainingObserver:
         self._reduced.clear()
         self._optimizers.clear()
         self._of_replicas.clear()
+        self._inputs.clear()
         self._seen = self._digested = 0
 
     @property
@@ -444,6 +452,22 @@ class TrainingObserver:
             )  # fmt: skip
             self._add(row)
             yield from (id(one) for _, one in replicas.named)
+
+    def _on_input(self, tensor: Any, mesh: Any) -> None:
+        """Add a row for an input that all ranks of a mesh should have alike."""
+        if self.error or self._torch is None or self._torch.compiler.is_compiling():
+            return
+        self._safely(lambda: self._add_input(tensor, mesh))
+
+    def _add_input(self, tensor: Any, mesh: Any) -> None:
+        ranks = tuple(sorted(mesh.mesh.flatten().tolist()))
+        nth = self._inputs[ranks] = self._inputs.get(ranks, 0) + 1
+        if nth > _MOST_INPUTS or not self._is_comparable(tensor):
+            return
+        place = innermost_own(sys._getframe(3))[0]
+        (digest,) = self._digests_made().of_several([tensor], 0)
+        title = f"inputs {','.join(map(str, ranks))}"
+        self._add(ReplicaRow(0, title, ranks, nth, 0, "", place, (), {}, {"input of a tensor parallel module": digest}))
 
     def _is_due(self, step: int) -> bool:
         """Return whether a step is compared."""

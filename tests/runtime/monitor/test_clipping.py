@@ -102,6 +102,57 @@ def test_bad(body: Callable[[Any, Any], None]) -> None:
     assert "before they are reduced at " in finding.message
 
 
+def _of_fsdp(torch: Any, *, clip: Callable[[Any], Any], **more: Any) -> None:
+    """One step of a model in FSDP1 that has norms far above the limit."""
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    model = FullyShardedDataParallel(torch.nn.Linear(6, 4), device_id=torch.device("cpu"), **more)
+    (100 * model(torch.ones(2, 6))).sum().backward()
+    clip(model)
+
+
+def shards(torch: Any, _: Any) -> None:
+    _of_fsdp(torch, clip=lambda model: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))
+
+
+def shards_by_name(torch: Any, _: Any) -> None:
+    _of_fsdp(torch, clip=lambda model: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0), use_orig_params=True)
+
+
+def shards_below_the_limit(torch: Any, _: Any) -> None:
+    _of_fsdp(torch, clip=lambda model: torch.nn.utils.clip_grad_norm_(model.parameters(), 1e9))
+
+
+def norm_of_all_shards(torch: Any, _: Any) -> None:
+    _of_fsdp(torch, clip=lambda model: model.clip_grad_norm_(1.0))
+
+
+def whole_gradients(torch: Any, _: Any) -> None:
+    from torch.distributed.fsdp import ShardingStrategy
+
+    _of_fsdp(
+        torch, clip=lambda model: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0),
+        sharding_strategy=ShardingStrategy.NO_SHARD,
+    )  # fmt: skip
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize("body", [shards, shards_by_name])
+def test_bad_dc753(body: Callable[[Any, Any], None]) -> None:
+    for rank, rows in enumerate(run_ranks(2, lambda: observed(body, 1))):
+        (finding,) = step_report_of(ClippedGradients(*rows[0]), Selection()).findings
+        assert (finding.code, finding.where.rank) == ("DC753", rank)
+        assert (finding.where.path or "").endswith("test_clipping.py")
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize("body", [shards_below_the_limit, norm_of_all_shards, whole_gradients])
+def test_good_dc753(body: Callable[[Any, Any], None]) -> None:
+    assert run_ranks(2, lambda: observed(body, 1)) == [[], []]
+
+
 @pytest.mark.torch
 @pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize("body", [after, only_the_norm, below_the_limit, alone])

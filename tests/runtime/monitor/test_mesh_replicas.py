@@ -165,6 +165,27 @@ def test_shards_alone_have_no_replicas() -> None:
         assert (rows, unchecked.startswith("no optimizer steps")) == ([], True)
 
 
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize("seed_by_rank", [True, False])
+def test_inputs_of_tensor_parallel_ranks(seed_by_rank: bool) -> None:
+    """Each rank passes a batch of its own to layers that a plan divides; no optimizer is needed to see it."""
+
+    def body(torch: Any, rank: int) -> None:
+        net = _parallel(torch, 2).eval()
+        data = torch.Generator().manual_seed(rank if seed_by_rank else 0)
+        for _ in range(STEPS):
+            net(torch.randn(8, 6, generator=data))
+
+    store, drifts = MemoryStore(), []  # type: ignore[var-annotated]
+    for rank, (rows, _) in enumerate(run_ranks(2, lambda: observed(body))):
+        assert len(rows) >= STEPS
+        ReplicaExchange(deque(ReplicaRow(*row) for row in rows), drifts.append, str).tick(store, rank, True)
+    findings = [one for drift in drifts for one in drift_report_of(drift, Selection()).findings]
+    assert [(one.code, one.severity.word) for one in findings] == [("DC709", "warning")] * seed_by_rank
+    assert all((one.where.path or "").endswith("test_mesh_replicas.py") for one in findings)
+
+
 def test_what_rounding_explains_is_no_difference_where_each_rank_computes_its_gradients() -> None:
     from distcheck.runtime.coordination.drift import drift_of
 

@@ -178,6 +178,23 @@ FAULTS = (
         "rank=first, world_size=world)", severity="error",
     ),
     Fault(
+        "DC753", "ddp",
+        (
+            (
+                "    torch.manual_seed(options.seed + rank)\n",
+                "    torch.manual_seed(options.seed + rank)\n"
+                "    encoder = FullyShardedDataParallel(nn.Linear(64, 64, device=device), device_id=device)\n"
+                "    (100 * encoder(torch.ones(4, 64, device=device))).sum().backward()\n"
+                "    nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)\n",
+            ),
+            (
+                "from torch import nn\n",
+                "from torch import nn\nfrom torch.distributed.fsdp import FullyShardedDataParallel\n",
+            ),
+        ),
+        "    nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)", "0",
+    ),
+    Fault(
         "DC747", "ddp",
         (
             (

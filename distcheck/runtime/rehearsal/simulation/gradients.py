@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Rule, Severity
+from distcheck.core.model import Finding, Fix, Rule, Severity, rank_names
 from distcheck.core.registry import probe
 
 from .plan import where
@@ -322,6 +322,28 @@ def _unequal_from_the_start(replicas: Replicas) -> Iterator[Finding]:
                 "count": len(unequal),
             },
         )
+
+
+@probe(rules.DC757)
+def all_ranks_make_steps(replicas: Replicas) -> Iterator[Finding]:
+    """Report copies of a model that no optimizer steps on some ranks, and that therefore differ at the end."""
+    for number in sorted({wrap.number for wrap in replicas.wraps}):
+        ends = {step.rank: step for step in replicas.steps if step.model == number and not step.nth}
+        wrap = replicas.wrap_of(min(ends, default=0), number)
+        if wrap is None or set(ends) != set(wrap.ranks) or any(end.forwards < _STEPS_APART for end in ends.values()):
+            continue
+        stepped = [step for step in replicas.steps if step.model == number and step.nth >= _STEPS_APART]
+        without = sorted(set(ends) - {step.rank for step in replicas.steps if step.model == number and step.nth})
+        apart = list(differing(tuple(ends[rank] for rank in sorted(ends)), of_values=True))
+        if stepped and without and apart:
+            yield rules.DC757.found(
+                f"the optimizer steps the model that DDP wrapped at {wrap.place} here, and on {rank_names(without)} "
+                f"no optimizer does: {apart[0].name} differs between the ranks at the end",
+                where=where(stepped[0].place, without),
+                severity=Severity.WARNING,
+                fix=Fix("call optimizer.step() on all ranks, after the backward pass of DDP", where="code"),
+                evidence={"wrapped_at": wrap.place, "steps": max(step.nth for step in stepped)},
+            )
 
 
 def _earlier(replicas: Replicas, step: OptimizerStep) -> bool:

@@ -41,7 +41,7 @@ def read_training_steps(rehearsal: Rehearsal) -> TrainingSteps:
     )
 
 
-@probe(rules.DC757, rules.DC763, rules.DC764)
+@probe(rules.DC709, rules.DC757, rules.DC763, rules.DC764)
 def replicas_stay_equal(steps: TrainingSteps) -> Iterator[Finding]:
     """Report the first thing that differs between the replicas of each model."""
     for one in steps.drifts:
@@ -62,8 +62,8 @@ def schedules_step_once(steps: TrainingSteps) -> Iterator[Finding]:
         yield from updates.schedules_step_once(one)
 
 
-@probe(rules.DC758)
+@probe(rules.DC753, rules.DC758)
 def gradients_are_clipped_after_the_reduction(steps: TrainingSteps) -> Iterator[Finding]:
-    """Report gradients that each rank clips before they are reduced."""
+    """Report gradients that each rank clips before they are reduced, or by the norm of its shard."""
     for one in steps.clipped:
         yield from clipping.gradients_are_clipped_after_the_reduction(one)

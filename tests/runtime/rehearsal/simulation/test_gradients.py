@@ -84,6 +84,31 @@ def two_steps(**more: Any) -> list[LoggedEvent]:
     ]
 
 
+# DC757
+
+
+def test_bad_dc757_one_rank_makes_no_step() -> None:
+    steps = [step(0, SAME, nth=nth) for nth in (1, 2)]
+    (found,) = judged(*steps, last(0, OTHER), last(1, SAME))
+    assert (found.code, found.where.line, found.where.ranks, found.severity.word) == ("DC757", 49, "1", "warning")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        # the other rank gets the parameters in the end
+        [step(0, SAME), step(0, SAME, nth=2), last(0, OTHER), last(1, OTHER)],
+        # it never calls the model; both step; one step may be an attempt; a rank was ended
+        [step(0, SAME), step(0, SAME, nth=2), last(0, OTHER), last(1, SAME, forwards=0)],
+        [*(step(rank, SAME, nth=nth) for nth in (1, 2) for rank in (0, 1)), last(0, SAME), last(1, SAME)],
+        [step(0, SAME), last(0, OTHER), last(1, SAME)],
+        [step(0, SAME), step(0, SAME, nth=2), last(0, OTHER)],
+    ],
+)
+def test_good_dc757(rows: list[LoggedEvent]) -> None:
+    assert "DC757" not in [one.code for one in judged(*rows)]
+
+
 # DC758, DC759
 
 

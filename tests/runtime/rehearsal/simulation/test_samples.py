@@ -366,6 +366,13 @@ def test_good_dc732_data_that_a_benchmark_makes_up() -> None:
     assert only(*wrapped(0, 1), *rows, *walks).severity is Severity.INFO
 
 
+def test_bad_dc732_a_sampler_for_several_ranks_should_divide_made_up_data() -> None:
+    same = {**DISTRIBUTED, "replicas": 2, "part": 0}
+    rows = [made(rank, dataset="SyntheticImages", base="SyntheticImages", sampler=same) for rank in (0, 1)]
+    walks = [one for rank in (0, 1) for one in walk(rank, in_batches(range(40)), sampler=same)]
+    assert only(*wrapped(0, 1), *rows, *walks).severity > Severity.INFO
+
+
 def test_good_dc732_constant_contents_say_nothing() -> None:
     rows = [made(rank, print=None) for rank in (0, 1)]
     walks = [
