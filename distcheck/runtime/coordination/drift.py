@@ -61,7 +61,7 @@ class Drift(NamedTuple):
     """Replicas that differ at two compared steps."""
 
     #: ``learning rate``, ``loss scale``, ``step count``, ``gradient``, ``parameter``, ``optimizer state``, ``buffer``,
-    #: ``input``
+    #: ``input``, ``order of reductions``
     what: str
     #: of the first one that differs; index of the parameter group
     name: str
@@ -141,6 +141,16 @@ def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
         f"{few_rank_names(minority)} {'has' if len(minority) == 1 else 'have'} other values than rank "
         f"{next(row.rank for row in drift.rows if row.rank not in minority)}"
     )
+    if drift.what == "order of reductions":
+        calls = " and ".join(f"call #{_shown(row, drift)} on rank {row.rank}" for row in _two_sides(drift))
+        yield rules.DC709.found(
+            f"ranks reduce their gradients in different orders: that of parameter {drift.name} is in {calls}. Each "
+            "call then sums gradients of different parameters",
+            where=where,
+            evidence=evidence,
+            fix=Fix("reduce in an order that all ranks share: that of model.parameters(), not of a set", where="code"),
+        )
+        return
     if drift.what == "input":
         yield rules.DC709.found(
             f"the {drift.what} {drift.name} differs between ranks of one group, which share out its parameters: "
@@ -199,8 +209,8 @@ def drift_of(before: Sequence[ReplicaRow], now: Sequence[ReplicaRow]) -> Drift |
     """Return what differs at both of two compared steps: the likely cause first."""
     if all(len({row.scale for row in rows}) > 1 and all(row.scale for row in rows) for rows in (before, now)):
         return Drift("loss scale", "", tuple(before))
-    if any(len({row.reduced for row in rows}) > 1 for rows in (before, now)):
-        return None
+    if any(len({_since_reduced(row) for row in rows}) > 1 for rows in (before, now)):
+        return _crossed(before, now)
     if any(len({row.number for row in rows}) > 1 for rows in (before, now)):
         # a rank made other steps: the rows do not show the same iteration
         return Drift("step count", "", tuple(now)) if _steps_apart(before, now) else None
@@ -216,6 +226,35 @@ def drift_of(before: Sequence[ReplicaRow], now: Sequence[ReplicaRow]) -> Drift |
     kinds = {what for what, _ in later}
     found = next(((what, name) for what, name in _differing(before) if what in kinds), None)
     return None if found is None else Drift(*found, tuple(before), _is_large(before, *found))
+
+
+def _since_reduced(row: ReplicaRow) -> tuple[int, ...]:
+    """Return how many collectives ago each gradient was reduced: the same at an iteration that another rank skips."""
+    return tuple(row.number - at for at in row.reduced)
+
+
+def _crossed(before: Sequence[ReplicaRow], now: Sequence[ReplicaRow]) -> Drift | None:
+    """Return a parameter whose gradient other calls reduce on each rank, while these calls get other gradients there.
+
+    Ranks that step other parameters have other calls in all. A parameter is the same one on all ranks if it is equal
+    there, and no other is.
+    """
+    for rows in (before, now):
+        # all gradients have a digest, so that their calls have names
+        known = all(len(row.values) == len(row.reduced) for row in rows)
+        if not known or len({row.number for row in rows}) > 1 or len({tuple(sorted(row.reduced)) for row in rows}) > 1:
+            return None
+    names = list(before[0].values)
+    if any(list(row.values) != names for row in (*before, *now)):
+        return None
+    for at, name in enumerate(names):
+        checksums = {row.values[name][1].checksum for row in before}
+        alike = [other for other in names if before[0].values[other][1].checksum in checksums]
+        if len(checksums) == len(alike) == 1 and all(
+            len({row.reduced[at] for row in rows}) > 1 for rows in (before, now)
+        ):
+            return Drift("order of reductions", name, tuple(before))
+    return None
 
 
 def _steps_apart(before: Sequence[ReplicaRow], now: Sequence[ReplicaRow]) -> bool:
@@ -267,6 +306,8 @@ def _value(row: ReplicaRow, what: str, name: str) -> Any:
         return row.scale
     if what == "step count":
         return row.number
+    if what == "order of reductions":
+        return row.reduced[list(row.values).index(name)]
     if what in ("gradient", "parameter"):
         return row.values[name][what == "parameter"]
     return row.rest[f"{what} {name}".lstrip()]

@@ -232,7 +232,42 @@ def scaled_before_the_reduction(torch: Any, rank: int) -> None:
         scale.update()
 
 
+def _average_in_order(parameters: Any) -> None:
+    import torch.distributed as dist
+
+    for one in parameters:
+        dist.all_reduce(one.grad)
+        one.grad /= dist.get_world_size()
+
+
+def reduced_in_the_order_of_a_set(torch: Any, rank: int) -> None:
+    """Two layers of one size, whose gradients a rank reduces the other way round."""
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4))
+    torch.manual_seed(5 + rank)
+    data = torch.randn(8, 4)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        (net(data) - 1).square().mean().backward()
+        _average_in_order([*(net[0].weight, net[2].weight)[:: 1 - 2 * rank], net[0].bias, net[2].bias])
+        optimizer.step()
+
+
+def own_scaler_skips_on_one_rank(torch: Any, rank: int) -> None:
+    """No wrapper and no scaler of torch: the collectives of the script show the iteration."""
+    net = torch.nn.Linear(6, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for step in range(2 * STEPS):
+        optimizer.zero_grad()
+        _loss(torch, net, rank).backward()
+        _average(net)
+        if rank == 0 or step != 1:
+            optimizer.step()
+
+
 FAULTS = [
+    (reduced_in_the_order_of_a_set, "DC709", "order of reductions"),
+    (own_scaler_skips_on_one_rank, "DC757", "step count"),
     (unwrapped, "DC750", "gradient"), (no_sync_at_the_boundary, "DC759", "gradient"),
     (unfrozen_after_wrapping, "DC751", "gradient"), (head_replaced_after_wrapping, "DC751", "gradient"),
     (gradients_of_both_kinds, "DC763", "gradient"),

@@ -26,8 +26,8 @@ class TrainingSteps(NamedTuple):
 @fact(of_this_host=False)
 def read_training_steps(rehearsal: Rehearsal) -> TrainingSteps:
     """Return what the hook of ``training`` logged."""
-    if not any(True for _ in rehearsal.of_ranks("stage.step")):
-        raise NotApplicable("no optimizer of torch has made a step")
+    if not any(True for kind in ("stage.step", "training.row") for _ in rehearsal.of_ranks(kind)):
+        raise NotApplicable("no optimizer of torch has made a step, and no tensor parallel module was called")
     # a hook of the rehearsal knows more of why DDP does not average a gradient
     rows = (drift.row_of(row.data["row"])._replace(unreduced={}) for row in rehearsal.of_ranks("training.row"))
     idle = [updates.IdleOptimizer(*row.data["found"]) for row in rehearsal.of_ranks("training.idle")]
