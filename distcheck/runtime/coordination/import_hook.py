@@ -17,18 +17,26 @@ def when_imported(name: str, then: Callable[[Any], object]) -> None:
         return
 
     class ImportHook(importlib.abc.MetaPathFinder):
+        searching = False
+
         def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
-            if fullname != name:
+            if fullname != name or self.searching:
                 return None
-            sys.meta_path.remove(self)
-            spec = importlib.util.find_spec(fullname)
+            self.searching = True
+            try:
+                spec = importlib.util.find_spec(fullname)
+            finally:
+                self.searching = False
             if spec is None or spec.loader is None:
                 return spec
             execute = spec.loader.exec_module
 
             def exec_module(module: Any) -> None:
                 execute(module)
-                then(module)
+                # not in find_spec: packages also call that to test whether the module is installed
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                    then(module)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
             return spec

@@ -99,12 +99,15 @@ def make_streams(driver: FakeDriver) -> None:
             return hash((self.stream_id, self.device_index))
 
         def __enter__(self) -> Any:
-            self._before = Streams.current(driver, self.device_index)
+            self._before = driver.current, Streams.current(driver, self.device_index)
+            driver.set_device(self.device_index)
             Streams.use(self)
             return self
 
         def __exit__(self, *_: object) -> None:
-            Streams.use(self._before)
+            device, stream = self._before
+            Streams.use(stream)
+            driver.set_device(device)
 
     class EventBase(OnDevice):
         def __new__(cls, *_: Any, enable_timing: bool = False, **__: Any) -> Any:
@@ -149,6 +152,26 @@ def make_streams(driver: FakeDriver) -> None:
     for name, kind in (("_StreamBase", torch.cuda.Stream), ("_EventBase", torch.cuda.Event)):
         if isinstance(abstract := getattr(abstracts, name, None), abc.ABCMeta):
             abstract.register(kind)
+    _for_any_accelerator(driver)
+
+
+def _for_any_accelerator(driver: FakeDriver) -> None:
+    """``torch.Stream`` and ``torch.Event``, whose compiled code needs a real accelerator."""
+
+    class OfAny(type):
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, torch.cuda.Event)
+
+    class Event(metaclass=OfAny):
+        def __new__(cls, device: Any = None, **options: Any) -> Any:
+            event = torch.cuda.Event(**options)
+            if device is not None:
+                event.device_index = driver.check(torch.cuda._utils._get_device_index(device, optional=True))
+            return event
+
+    # it takes the same arguments, and isinstance() of torch.cuda's is true as in a build for CUDA
+    torch.Stream = torch.cuda.Stream  # type: ignore[misc, assignment]
+    torch.Event = Event  # type: ignore[misc, assignment]
 
 
 def put_below(kind: type, base: type) -> type:

@@ -673,6 +673,38 @@ def test_streams_and_events() -> None:
     assert run(program) == "3.0\n"
 
 
+@pytest.mark.torch
+def test_streams_and_events_of_any_accelerator() -> None:
+    program = """
+    stream, event = torch.Stream(1), torch.Event("cuda:1", enable_timing=True)
+    assert stream.device == event.device == torch.device("cuda:1") and torch.Event().device == torch.device("cuda:0")
+    assert isinstance(torch.cuda.Stream(), torch.Stream) and isinstance(torch.cuda.Event(), torch.Event)
+    with stream:
+        assert torch.accelerator.current_stream() == stream
+        x = torch.ones(3, device="cuda")
+    torch.accelerator.current_stream(1).wait_stream(stream)
+    print(x.device, torch.cuda.current_device(), isinstance(event, torch.Stream))
+    """
+    assert run(program) == "cuda:1 0 False\n"
+    there = "AcceleratorError: CUDA error: invalid device ordinal"
+    assert told("torch.Stream(device='cuda:2')", "torch.Event(2)", "torch.Stream('cuda').device") == [
+        there,
+        there,
+        "cuda:0",
+    ]
+
+
+@pytest.mark.torch
+def test_ddp_moves_inputs_of_another_gpu_on_a_stream() -> None:
+    program = """
+    import torch.distributed as dist
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1).cuda(1), device_ids=[1])
+    print(model(torch.ones(4, 2, device="cuda:0")).device)
+    """
+    assert run(program) == "cuda:1\n"
+
+
 #: As a build for CUDA looks on a machine without GPUs: compiled classes below streams and events, functions that fail.
 #: There is none here to try it with; what differs below Python is not seen by this.
 LIKE_A_BUILD_FOR_CUDA = """
