@@ -132,14 +132,48 @@ def tiny_gpt2(folder: Path) -> None:
     """A GPT-2 of two small layers with random weights and a tokenizer of bytes, as transformers saves them."""
     import transformers
 
+    words = _byte_tokenizer(folder)
+    shape = transformers.GPT2Config(vocab_size=words, n_positions=256, n_embd=32, n_layer=2, n_head=2)
+    transformers.GPT2LMHeadModel(shape).save_pretrained(folder)
+
+
+def tiny_llama(folder: Path, kind: str = "Llama") -> None:
+    """A Llama, or a model with the same options (``Qwen2``), of two small layers, like :func:`tiny_gpt2`."""
+    import transformers
+
+    words = _byte_tokenizer(folder)
+    shape = getattr(transformers, f"{kind}Config")(
+        vocab_size=words, max_position_embeddings=256, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=2, bos_token_id=words - 1, eos_token_id=words - 1,
+    )  # fmt: skip
+    getattr(transformers, f"{kind}ForCausalLM")(shape).save_pretrained(folder)
+
+
+def tiny_bert(folder: Path) -> None:
+    """A BERT of two small layers with random weights and a tokenizer of whole words."""
+    import transformers
+
+    folder.mkdir(parents=True)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_WORDS]
+    (folder / "vocab.txt").write_text("\n".join(words))
+    transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
+    shape = transformers.BertConfig(
+        vocab_size=len(words), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2
+    )
+    transformers.BertForMaskedLM(shape).save_pretrained(folder)
+
+
+def _byte_tokenizer(folder: Path) -> int:
+    """Save a tokenizer of bytes and return the number of its tokens."""
+    import transformers
+
     folder.mkdir(parents=True)
     symbols = [chr(code) for code in (*range(33, 127), *range(161, 173), *range(174, 256), *range(256, 324))]
     tokens = {symbol: number for number, symbol in enumerate([*symbols, "<|endoftext|>"])}
     (folder / "vocab.json").write_text(json.dumps(tokens))
     (folder / "merges.txt").write_text("#version: 0.2\n")
     transformers.GPT2Tokenizer(str(folder / "vocab.json"), str(folder / "merges.txt")).save_pretrained(folder)
-    shape = transformers.GPT2Config(vocab_size=len(tokens), n_positions=256, n_embd=32, n_layer=2, n_head=2)
-    transformers.GPT2LMHeadModel(shape).save_pretrained(folder)
+    return len(tokens)
 
 
 def tiny_t5(folder: Path, words: Iterable[str]) -> None:
