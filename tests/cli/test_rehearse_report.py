@@ -158,6 +158,30 @@ def test_gpus_are_too_few_only_if_a_rank_sees_fewer_than_its_node_has_ranks(
     assert [one.code for one in report.at_least(Severity.ERROR)] == told
 
 
+@pytest.mark.parametrize(("dtype", "code"), [("bfloat16", "DC709"), ("float32", "DC517")])
+def test_what_the_transport_prints_of_messages_that_differ_is_no_finding_of_its_own(
+    dtype: str, code: str, folder: Path
+) -> None:
+    text = (
+        "what():  [enforce fail at gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 4096 vs 2048. "
+        "Received data size doesn't match expected size. Is there a distributed collective mismatch in your code?"
+    )
+    done = result(
+        End(0, 10, "steps", 0, 3), End(1, 11, "killed", -6, 0, "SIGABRT", "", ""), outputs={1: ("", f"{text}\n")}
+    )
+    sides = ((0, "send", "isend", 1, "float32"), (1, "recv", "irecv", 0, dtype))
+    rows = tuple(
+        LoggedEvent(
+            "messages.pair", rank, 10 + rank, 1.0, 0, "train.py:5",
+            data={"direction": direction, "operation": operation, "peer": peer, "size": (2, 16), "dtype": of,
+                  "group": "0", "life": 0, "tag": 0, "nth": 0},
+        )
+        for rank, direction, operation, peer, of in sides
+    )  # fmt: skip
+    report = reported(done._replace(rehearsal=done.rehearsal._replace(rows=rows)))
+    assert [one.code for one in report.at_least(Severity.ERROR)] == [code]
+
+
 GUARDED = """\
 import torch.distributed as dist
 import torch.multiprocessing as mp
