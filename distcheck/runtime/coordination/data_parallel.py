@@ -57,6 +57,8 @@ class Parallel:
         #: wrappers that average gradients, and have been called with gradients since they were last fed
         self.called: weakref.WeakSet[Any] = weakref.WeakSet()
         self.sharded = 0
+        #: engines of DeepSpeed that have been called with gradients since the last backward pass
+        self.engines: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def install(self, *, first: bool) -> None:
         """Notes are taken for this one from now on."""
@@ -84,6 +86,9 @@ class Parallel:
 
     def was_fed(self, before: Before) -> bool:
         """Whether a backward pass has given a data-parallel wrapper gradients, of a forward through it."""
+        # an engine moves gradients into buffers of its own, some of them after the backward pass
+        called = bool(self.engines)
+        self.engines.clear()
         fed = [wrapper for wrapper, gradients, _ in before.wrappers if _gradients(wrapper) != gradients]
         if self.forwards:
             for wrapper in fed:
@@ -91,7 +96,7 @@ class Parallel:
         else:
             self.reduced.update(one for one, _, number in before.wrappers if _collectives(one) > number)
             fed = [wrapper for wrapper in fed if wrapper in self.reduced]
-        return bool(fed) or self.sharded != before.sharded
+        return bool(fed) or called or self.sharded != before.sharded
 
     def note(self, kind: str, ranks: list[int], how: str) -> None:
         key = (kind, tuple(ranks))
@@ -160,6 +165,17 @@ def _fully_shard(parallel: Parallel, _: Any, *args: Any) -> None:
         ranks = sorted(rank for _, rank in _numbered(mesh.mesh.tolist(), ()))
         parallel.note("samples.wrapped", ranks, "fully_shard")
         parallel.note_mesh(mesh)
+
+
+def _engine(parallel: Parallel, engine: Any, *_: Any) -> None:
+    group = getattr(engine, "data_parallel_group", None)  # None with sequence parallelism: ranks share samples
+    if group is not None:
+        parallel.note("samples.wrapped", _ranks_of(group), "DeepSpeed")
+
+
+def _engine_called(parallel: Parallel, engine: Any, *_: Any) -> None:
+    if sys.modules["torch"].is_grad_enabled():
+        parallel.engines.add(engine)
 
 
 def _gradients(wrapper: Any) -> tuple[tuple[int, int], ...]:
@@ -233,6 +249,8 @@ _AFTER: tuple[tuple[str, str, Callable[..., None]], ...] = (
     # until torch 2.5
     (f"{_OLD_FSDP}._fsdp_param_group", "FSDPParamGroup.__init__", _fully_shard),
     (f"{_OLD_FSDP}._fsdp_param_group", "FSDPParamGroup.post_backward", _reduced),
+    ("deepspeed.runtime.engine", "DeepSpeedEngine._configure_distributed_model", _engine),
+    ("deepspeed.runtime.engine", "DeepSpeedEngine.forward", _engine_called),
     ("torch.distributed.tensor.parallel.api", "parallelize_module", _tensor_parallel),
     ("torch.distributed.distributed_c10d", "all_to_all", _exchanged),
     ("torch.distributed.distributed_c10d", "all_to_all_single", _exchanged),

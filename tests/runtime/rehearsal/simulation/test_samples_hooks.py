@@ -132,11 +132,11 @@ dist.destroy_process_group()
 class Seen:
     """What one run has printed and written down."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, script_text: str = _SCRIPT) -> None:
         event_logs = folder / "-".join(("events", *options))
         event_logs.mkdir()
         script = folder / "train.py"
-        script.write_text(_SCRIPT)
+        script.write_text(script_text)
         done = subprocess.run(
             [sys.executable, "-c", _START, str(event_logs), "train.py", *options],
             cwd=folder, capture_output=True, text=True, timeout=200, check=False,
@@ -266,6 +266,60 @@ def test_a_loop_that_ends_early(seen: Seen) -> None:
 
 def test_the_wrapped_model(seen: Seen) -> None:
     assert [row.data["ranks"] for row in seen.of("wrapped")] == [[0]]
+
+
+_ENGINE = """
+import torch
+import torch.distributed as dist
+
+
+class DeepSpeedEngine(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.data_parallel_group = None
+        self._configure_distributed_model(model)
+
+    def _configure_distributed_model(self, model):
+        self.module = model
+        self.data_parallel_group = dist.new_group()
+
+    def forward(self, *inputs, **kwargs):
+        return self.module(*inputs, **kwargs)
+
+    def backward(self, loss):
+        loss.backward()
+        self.kept = [one.grad for one in self.module.parameters()]
+        for one in self.module.parameters():
+            one.grad = None
+"""
+_WITH_ENGINE = """
+import torch, torch.distributed as dist
+from torch.utils.data import DataLoader
+from deepspeed.runtime.engine import DeepSpeedEngine
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+engine, other = DeepSpeedEngine(torch.nn.Linear(2, 5)), torch.nn.Linear(2, 5)
+data = torch.rand(12, 2)
+for x in DataLoader(data, batch_size=6):
+    engine.backward(engine(x).sum())
+for x in DataLoader(data, batch_size=6):
+    other(x).sum().backward()
+for x in DataLoader(data, batch_size=6):
+    with torch.no_grad():
+        engine(x)
+    other(x).sum().backward()
+dist.destroy_process_group()
+"""
+
+
+def test_an_engine_of_deepspeed_divides_the_data(tmp_path: Path) -> None:
+    """It has removed the gradients when its backward pass returns."""
+    package = tmp_path / "deepspeed" / "runtime"
+    package.mkdir(parents=True)
+    (package / "engine.py").write_text(_ENGINE)
+    seen = Seen(tmp_path, script_text=_WITH_ENGINE)
+    assert [(row.data["ranks"], row.data["how"]) for row in seen.of("wrapped")] == [([0], "DeepSpeed")]
+    assert [(row.data["trained"], row.data["fed"]) for row in seen.of("end")] == [(2, 2), (2, 0), (2, 0)]
 
 
 def test_short_epochs(tmp_path: Path) -> None:
