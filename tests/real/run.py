@@ -268,7 +268,7 @@ def table(results: list[Result]) -> str:
         recipe = result.recipe
         link = f"[{recipe.repository}](https://github.com/{recipe.repository})"
         cells = [
-            f"{link} `{Path(recipe.folder, recipe.script)}`",
+            f"{link} `{_script_of(recipe)}`",
             _far(recipe),
             _codes(recipe, True),
             _codes(recipe, False),
@@ -288,6 +288,11 @@ def table(results: list[Result]) -> str:
         f"{sum(not recipe.no_cpu for recipe in recipes)} scripts also run on CPUs.",
     ]
     return "\n".join(rows)
+
+
+def _script_of(recipe: Recipe) -> str:
+    module = recipe.script.startswith("-m ")
+    return recipe.script if module else os.path.normpath(os.path.join(recipe.folder, recipe.script))
 
 
 def _far(recipe: Recipe) -> str:

@@ -130,14 +130,14 @@ def test_the_table_counts() -> None:
         run.Result(
             "fast", MADE_UP, None, run.Outcome(0, 9.0, "", cpu_s=10.0), None, (), run.Outcome(0, 9.0, "", cpu_s=12.0)
         ),
-        run.Result("two", MADE_UP._replace(limit="a kernel"), None, None, None, ()),
-        run.Result("three", MADE_UP._replace(ends="train.py:9"), None, None, None, ()),
+        run.Result("two", MADE_UP._replace(folder="src", limit="a kernel"), None, None, None, ()),
+        run.Result("three", MADE_UP._replace(folder="src", script="-m made.up", ends="a.py:9"), None, None, None, ()),
     ]
     assert run.table(results).splitlines()[2:] == [
         "| [made/up](https://github.com/made/up) `train.py` | yes | DC720 | DC201 | – | – | 12 s | – |",
         "| [made/up](https://github.com/made/up) `train.py` | yes | – | – | 9 s | – | – | 1.20 × 10 s |",
-        "| [made/up](https://github.com/made/up) `train.py` | no: a kernel | – | – | – | – | – | – |",
-        "| [made/up](https://github.com/made/up) `train.py` | yes, it fails: train.py:9 | – | – | – | – | – | – |",
+        "| [made/up](https://github.com/made/up) `src/train.py` | no: a kernel | – | – | – | – | – | – |",
+        "| [made/up](https://github.com/made/up) `-m made.up` | yes, it fails: a.py:9 | – | – | – | – | – | – |",
         "",
         "4 scripts of 1 repositories; 3 get as far as with GPUs, 1 of them fail there or hang. "
         "2 findings: 1 true, 1 false. 4 scripts also run on CPUs.",
