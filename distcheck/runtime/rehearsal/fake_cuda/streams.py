@@ -170,8 +170,8 @@ def _for_any_accelerator(driver: FakeDriver) -> None:
             return event
 
     # it takes the same arguments, and isinstance() of torch.cuda's is true as in a build for CUDA
-    torch.Stream = torch.cuda.Stream  # type: ignore[misc, assignment]
-    torch.Event = Event  # type: ignore[misc, assignment]
+    torch.Stream = torch.cuda.Stream
+    torch.Event = Event
 
 
 def put_below(kind: type, base: type) -> type:
