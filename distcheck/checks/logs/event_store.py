@@ -115,8 +115,8 @@ class Events:
         if self._seen.get(self._keys[number]) == number:
             del self._seen[self._keys[number]]
 
-    def begin_attempt(self) -> None:
-        """Note a restart: from here on, equal lines are new events."""
+    def begin_part(self) -> None:
+        """Note a restart, or the text of another process: from here on, equal lines are new events."""
         self._seen.clear()
         self._counts.clear()
 

@@ -62,7 +62,9 @@ _LEVEL = r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE|SUCCESS|
 _BRACKET = lazy(
     r"\[(?:"
     # [rank3]: of torchrun and of torch's own hook, [rank: 3] of Lightning, [RANK 3], [rank3] of Megatron
-    r"(?P<rank>(?:rank|RANK)[ :=]{0,2}(?P<r>\d{1,6})\](?::|(?= )))"
+    r"(?P<rank>(?:(?:(?:global|GLOBAL|Global)[ _-]?)?(?:rank|RANK)[ :=_#-]{0,2}|(?:Global[ _-]?)Rank[ :=_#-]{0,2}"
+    r"|Rank[:=_#-] ?|Rank ?(?=\d{1,6} ?/))(?P<r>\d{1,6})(?: ?/ ?\d{1,6})?\](?::|(?=[ \[])))"
+    r"|(?P<local>(?:local|LOCAL|Local)[ _-]?(?:rank|RANK|Rank)[ :=_#-]{0,2}(?P<ll>\d{1,4})\](?::|(?=[ \[])))"
     # torch's C++ loggers write their rank themselves; it belongs to the text
     r"|(?P<torch>[Rr]ank (?P<tr>\d{1,6})\][ :])"
     r"|(?P<group>PG (?:ID )?(?P<pg>\d+)"
@@ -78,7 +80,8 @@ _BRACKET = lazy(
     + _TIME
     + r")(?P<dz>"
     + _ZONE
-    + r")(?: (?:[\w.]+:\d+|[IWEDFC] \d+ \d+))?\] ?)"
+    # SGLang writes its rank of tensor parallelism behind the time: it counts over all hosts
+    + r")(?: (?:[\w.]+:\d+|[IWEDFC] \d+ \d+|(?:DP\d+ )?TP(?P<tp>\d{1,5})(?P<tpp> PP\d+)?(?: EP\d+)?))?\] ?)"
     r"|(?P<hf>"
     + _LEVEL
     + r"\|(?:(?P<hd>"
@@ -93,7 +96,9 @@ _BRACKET = lazy(
     + _TIME
     + r") (?P<cy>\d{4})\] ?)"
     # [1,3]<stderr>:, [prterun-host-4711@1,3]<stdout>:, horovodrun's [3]<stderr>:
-    r"|(?P<mpi>(?:[\w.-]{1,120}@)?(?:\d+,)?(?P<mt>\d{1,6})\]<(?P<ms>std(?:out|err))>: ?)"
+    # [1,mpirank:3,algo-1]<stderr>: of SageMaker
+    r"|(?P<mpi>(?:[\w.-]{1,120}@)?(?:\d+,)?(?:mpirank:)?(?P<mt>\d{1,6})(?:,(?P<mh>" + HOST + r"))?\]"
+    r"<(?P<ms>std(?:out|err))>: ?)"
     r"|(?P<pod>pod/(?P<pn>[\w.-]{1,253})/[\w.-]{1,63}\] ?)"
     # UCX and other clocks since the epoch; the kernel's since it started, or since the last line
     r"|(?P<unix>(?P<ut>\d{10}\.\d{3,9})\] (?:\[(?P<uh>" + HOST + r"):(?P<up>\d+) *:\d+\] ?)?)"
@@ -117,6 +122,8 @@ _DIGIT = lazy(
     r"(?:(?!" + _LEVEL + r"\b)(?P<h>" + HOST + r") (?P<i>[A-Za-z_][\w./@-]{0,60})(?:\[(?P<p>\d+)\])?: )?)"
     r"|(?P<us>(?P<um>[01]\d)/(?P<ud>[0-3]\d)/(?P<uy>(?:19|20)\d\d) (?P<ut>" + _TIME + r")(?=[ ,:-]) ?)"
     r"|(?P<short>(?P<sm>[01]\d)[-/](?P<sd>[0-3]\d) (?P<st>" + _TIME + r")(?=[ ,:-]) ?)"
+    # 22-Nov-25 07:43:25 of strftime's %d-%b-%y
+    r"|(?P<named>(?P<nd>[0-3]\d)-(?P<nm>" + _MONTH + r")-(?P<ny>(?:20)?\d\d) (?P<nt>" + _TIME + r")(?=[ ,:-]) ?)"
     r")"
 )
 _LETTER = lazy(
@@ -154,11 +161,23 @@ _LETTER = lazy(
     + r")(?P<lz>"
     + _ZONE
     + r")(?=[ :|,-])[:,]? ?)"
-    r"|(?P<rank>(?:rank|Rank|RANK)[ =]?(?P<r>\d{1,6}): )"
+    # Composer's rank3[4711][MainThread]: INFO: composer.trainer:
+    r"|(?P<composer>rank(?P<cr>\d{1,6})\[(?P<cp>\d{1,8})\]\[[\w-]{1,60}\]: (?:" + _LEVEL + r": (?:[\w.]{1,120}: )?)?)"
+    r"|(?P<label>(?:(?:global|Global|GLOBAL)[ _-]?)?(?:rank|Rank|RANK)(?:[ =_:#-]?(?P<r>\d{1,6})|\[(?P<rr>\d{1,6})\])"
+    r"(?:: | ?\| | - (?=[A-Za-z\[])))"
     r")"
 )
 _ANGLE = lazy(r"<\d{1,3}>(?:1 )?(?=[\[A-Z\d])")
 _ABOUT = lazy(r"\b(rank|pid|ip)=([\w.:-]+)")
+#: A worker of vLLM whose only kind of parallelism is that of tensors.
+_OF_TENSORS = lazy(r"(?:Vllm)?Worker[_ ](?:DP0_)?TP(\d{1,5})(?:_EP\d+)? ")
+#: The rank that a script's own logger writes after the time, before its other fields: ``- rank 3 - ERROR - …``.
+_LOGGED_RANK = lazy(
+    r"[-|] ?(?:(?:global|GLOBAL|Global)[ _-]?)?(?:rank|RANK|Rank)[ :=_#-]{0,2}(?P<r>\d{1,6})(?: ?/ ?\d{1,6})? ?"
+    r"(?=[-|:] ?[A-Za-z\[])"
+)
+#: The number that a script's own logger gives to a worker.
+_WORKER = lazy(r"\[[Ww]orker[ :=_#-]{0,2}(?P<r>\d{1,6})\] ?")
 #: What Python's loggers write between the time and the message.
 _LOGGER = lazy(
     r"(?:"
@@ -173,6 +192,8 @@ _LOGGER = lazy(
     r"|" + _LEVEL + r" +(?:[a-z_][\w.]{0,100}: )?"
     r"|\[[\w./-]{1,120}:\d+(?::[\w<>.]+)?\] ?"
     r"|>> "
+    # Determined: the container, and the rank in brackets before or after the bars
+    r"|[0-9a-f]{8} (?=\[rank=\d|\|\| )|\|\| "
     r"|[IWEF] [\w./-]{1,200}:\d+\] ?"
     r")"
 )
@@ -323,9 +344,16 @@ class Prefixes:
         if match is not None:
             layer = _LAYERS[match.lastgroup or ""]
             return layer(self, match, found, text)
-        if "time" in found and (logger := _LOGGER.match(text)):
-            return logger.end()
-        return 0
+        if "time" not in found:
+            return 0
+        if (logged := _LOGGED_RANK.match(text)) is not None:
+            found.setdefault("weak_rank", int(logged["r"]))
+            return logged.end()
+        if "trainer" in found and (worker := _WORKER.match(text)) is not None:
+            found.setdefault("weak_rank", int(worker["r"]))
+            return worker.end()
+        logger = _LOGGER.match(text)
+        return logger.end() if logger is not None else 0
 
     def _labelled_layer(self, text: str, found: _Found) -> int:
         """Peel a label that the file as a whole speaks for, or that what follows makes certain."""
@@ -336,7 +364,7 @@ class Prefixes:
             match = style.pattern.match(text)
             if match and (end := self._take(style, match, text, found)):
                 return end
-        for style in (self._label, self._named, self._replica):
+        for style in (self._label, self._named, self._replica, self._piped, self._pair):
             if not style.enabled and ":" in text[:130]:
                 match = style.pattern.match(text)
                 if match and self._plainly(style, match, text):
@@ -445,6 +473,21 @@ def _of_rank(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str)
     return _space(text, match.end())
 
 
+def _of_rank_label(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str) -> int:
+    found["rank"] = int(match["r"] or match["rr"])
+    return _space(text, match.end() - 1)
+
+
+def _of_local_rank(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str) -> int:
+    found["local_rank"] = int(match["ll"])
+    return _space(text, match.end())
+
+
+def _of_composer(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str) -> int:
+    found["rank"], found["pid"] = int(match["cr"]), int(match["cp"])
+    return match.end()
+
+
 def _of_torch(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str) -> int:
     found.setdefault("weak_rank", int(match["tr"]))
     found["stop"] = 1
@@ -492,6 +535,8 @@ def _of_date(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str)
     prefixes._clock.saw(int(match["dd"][:4]))
     _time(found, full(match["dd"], match["dt"], match["dz"] or ""))
     found.setdefault("time", None)
+    if match["tp"] and not match["tpp"]:
+        found.setdefault("weak_rank", int(match["tp"]))
     return match.end()
 
 
@@ -517,6 +562,8 @@ def _of_ctime(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str
 def _of_mpi(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str) -> int:
     found["task"] = int(match["mt"])
     found["stream"] = match["ms"]
+    if match["mh"]:
+        found["host"] = match["mh"]
     return match.end() - (text[match.end() - 1] == " ") + (_space(text, match.end("ms") + 2) - match.end("ms") - 2)
 
 
@@ -558,6 +605,10 @@ def _of_ray(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str) 
         elif value.isdecimal() and len(value) <= 9:
             # a worker's number of its own: the job's rank only where nothing else names one
             found.setdefault(*(("weak_rank", int(value)) if name == "rank" else ("pid", int(value))))
+    if (parallel := _OF_TENSORS.match(match["about"])) is not None:
+        found.setdefault("weak_rank", int(parallel[1]))
+    elif "TrainWorker" in match["about"]:
+        found["trainer"] = 1
     return _space(text, match.end() - (text[match.end() - 1] == " "))
 
 
@@ -583,6 +634,14 @@ def _of_full(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str)
 
 def _of_us(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str) -> int:
     _time(found, full(f"{match['uy']}-{match['um']}-{match['ud']}", match["ut"]))
+    found.setdefault("time", None)
+    return match.end()
+
+
+def _of_named(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str) -> int:
+    year = int(match["ny"]) % 100 + 2000
+    prefixes._clock.saw(year)
+    _time(found, full(f"{year}-{MONTHS[match['nm']]:02}-{match['nd']}", match["nt"]))
     found.setdefault("time", None)
     return match.end()
 
@@ -626,6 +685,9 @@ _HIGHEST_PID = 4_194_304
 
 _LAYERS: dict[str, Callable[[Prefixes, re.Match[str], _Found, str], int]] = {
     "rank": _of_rank,
+    "label": _of_rank_label,
+    "local": _of_local_rank,
+    "composer": _of_composer,
     "torch": _of_torch,
     "group": _of_group,
     "role": _of_role,
@@ -645,6 +707,7 @@ _LAYERS: dict[str, Callable[[Prefixes, re.Match[str], _Found, str], int]] = {
     "raylet": _of_raylet,
     "full": _of_full,
     "us": _of_us,
+    "named": _of_named,
     "glog": _of_glog,
     "nccl": _of_nccl,
     "sys": _of_sys,

@@ -7,6 +7,7 @@ for all its lines. Where the text leaves several answers it gives none.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from distcheck.rules.signatures import Kind
@@ -16,10 +17,16 @@ from .model import Event, LineAuthor, LogSource, RankStream, WorkerFailure
 _COMM = re.compile(r"\bcomm 0x[0-9a-f]+ rank (\d{1,6}) n[rR]anks (\d{1,6})\b")
 _LAUNCHED = ("torch.distributed.elastic", "torch/distributed/elastic", "torchrun", "worker group", "ChildFailedError")
 _ADDRESS = re.compile(r"[\d.]+$|.*:")
+#: A pod of a PyTorchJob of Kubeflow: its operator gives rank 0 to the master, and the next to the workers.
+_POD = re.compile(r"(?P<job>.+)-(?P<role>master|worker)-(?P<index>\d{1,5})$")
 #: GPUs of a usual large host: a job of more ranks than these, or than local ranks were seen, has several hosts.
 USUAL_HOST = 8
 
 _Scope = tuple[str, object]
+
+
+#: Lines in which a process prints its own rank: torch, Lightning, and scripts after ``init_process_group``.
+_STATEMENT = re.compile(r"store_based_barrier_key|GLOBAL_RANK: |\bdistributed init \(rank ")
 
 
 def short(host: str) -> str:
@@ -63,6 +70,7 @@ class Identities:
         #: global rank of local rank 0, by host, by task, by file; None: the text contradicts itself
         self._first_rank: dict[_Scope, int | None] = {}
         self._hosts: set[str] = set()
+        self._ranks_of_host: dict[str, set[int]] = {}
         self._tasks: set[int] = set()
         self._locals: set[int] = set()
         self._ranks: set[int] = set()
@@ -77,9 +85,12 @@ class Identities:
         for worker in workers:
             self._learn(LineAuthor(worker.rank, worker.local_rank, worker.host, worker.pid), worker.source, is_row=True)
         self._learn_from_nccl(events)
+        self._learn_from_statements(events)
         self._learn_from_only_one()
         self._task_is_node = self._task_is_node or (bool(self._tasks) and any(map(_is_of_torchrun, events)))
         self._one_host = self._is_one_host()
+        #: jobs whose pods are one rank each
+        self._jobs = self._jobs_of_pods(events)
 
     def of(self, who: LineAuthor, source: int) -> LineAuthor:
         """Return the same process with its global rank, if known."""
@@ -110,6 +121,8 @@ class Identities:
         if who.rank is None:
             return
         self._ranks.add(who.rank)
+        if who.host is not None:
+            self._ranks_of_host.setdefault(short(who.host), set()).add(who.rank)
         if who.pid is not None:
             self._note_pid(who.host, who.pid, who.rank)
         if who.local_rank is not None and who.rank >= who.local_rank:
@@ -134,6 +147,32 @@ class Identities:
         if found and (self._world_size is None or max(found) >= self._world_size):
             for host, pid, rank in found[max(found)]:
                 self._note_pid(host, pid, rank)
+
+    def _learn_from_statements(self, events: Iterable[Event]) -> None:
+        """A process that prints its rank among all: each such process only one, and each rank only one process."""
+        stated = {
+            (event.who.host, event.who.pid, rank)
+            for event in events
+            if _STATEMENT.search(event.text)
+            and event.who.pid is not None
+            and event.who.rank is None
+            and (rank := event.number("rank")) is not None
+        }
+        processes = Counter((host, pid) for host, pid, _ in stated)
+        ranks = Counter(rank for _, _, rank in stated)
+        for host, pid, rank in stated:
+            if pid is not None and processes[host, pid] == ranks[rank] == 1:
+                self._note_pid(host, pid, rank)
+
+    def _jobs_of_pods(self, events: Iterable[Event]) -> frozenset[str]:
+        """The PyTorchJobs with a master, unless a pod has several ranks or its own number is none."""
+        if self._locals or any(word in event.text for event in events for word in _LAUNCHED):
+            return frozenset()
+        named = {event.values.get("job") or "" for event in events if event.signature == "master-pod"}
+        pods = [match for host in self._hosts if (match := _POD.match(host)) is not None]
+        named |= {pod["job"] for pod in pods if pod["role"] == "master" and pod["index"] == "0"}
+        others = {pod["job"] for pod in pods if self._ranks_of_host.get(pod[0], {_number_of(pod)}) != {_number_of(pod)}}
+        return frozenset(named - others)
 
     def _learn_from_only_one(self) -> None:
         """A text of one process, which some lines name by its rank and others by its process id."""
@@ -171,7 +210,13 @@ class Identities:
             return who.local_rank if self._one_host else None
         if who.task is not None and not self._task_is_node:
             return who.task
-        return None
+        pod = _POD.match(short(who.host)) if who.host is not None and self._jobs else None
+        return _number_of(pod) if pod is not None and pod["job"] in self._jobs else None
+
+
+def _number_of(pod: re.Match[str]) -> int:
+    """The rank that Kubeflow's operator gives to a pod of a job with a master."""
+    return int(pod["index"]) + (pod["role"] == "worker")
 
 
 def _scopes(who: LineAuthor, source: int | None) -> Iterable[_Scope]:

@@ -20,6 +20,8 @@ from distcheck.rules.signatures import every
 
 from .clock import bars_in
 from .event_store import BUDGET, Events
+from .headings import SECTION, SECTION_ROWS, Sections, named_above
+from .leading_rows import ERROR_LINE, ERROR_LINES, EXCEPTION, FRAME, REPORTS, RESTART, STARTERS, TRACEBACK
 from .matching import LONGEST_LINE, Matcher
 from .model import LONGEST_TEXT, Dump, LineAuthor, LogReading, LogSource, WorkerFailure
 from .prefixes import UNKNOWN_WRITER, LineHead, Prefixes
@@ -28,14 +30,6 @@ from .sources import LogInput, Text, find
 from .torchrun_report import FailureReport
 from .tracebacks import BOXED_TEXT, Finished, Tracebacks, raised_by
 
-#: Names of rows that lead the reading itself.
-TRACEBACK = "traceback"
-FRAME = "traceback-frame"
-ERROR_LINE = "error-line"
-EXCEPTION = "exception"
-REPORTS = ("elastic-report", "worker-ended", "workers-ended")
-RESTART = "restart"
-
 #: Rows of waits that ended. What was at work before the first of them is read from its progress bar.
 _WAITS = ("watchdog-timeout", "store-wait-ended", "store-key-missing", "gloo-timeout", "unique-id-timeout")
 WORK = "one-rank-works"
@@ -43,55 +37,12 @@ _MOST_BARS_READ = 4
 _BYTES_BEFORE = 32 << 10
 _MOST_BARS = 8
 
-#: Where a traceback begins, or a line that belongs to the next one stands.
-_STARTERS = (
-    Signature(TRACEBACK, Kind.RECORD, r"Traceback \(most recent call last\)", ("Traceback (most recent call last):",)),
-    Signature(
-        TRACEBACK,
-        Kind.RECORD,
-        r"-- Process \d+ terminated with the following error",
-        ("-- Process 1 terminated with the following error:",),
-    ),
-    Signature(
-        FRAME,
-        Kind.RECORD,
-        r'File "[^"]{1,300}", line \d{1,7}, in \S',
-        ('  File "/workspace/train.py", line 33, in main',),
-    ),
-)
 _HEADER = "Traceback (most recent call last):"
 #: Tracebacks without their first line that are followed: a log begins within one, and prints of stacks are many.
 _MOST_HEADLESS = 200
 #: Programs whose own traceback only reports that a worker failed.
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 _LAUNCHERS_MODULES = ("torch/distributed/run.py", "accelerate/commands/launch.py", "deepspeed/launcher/runner.py")
-#: Lines that only look like an error: what a person would search for. Healthy logs have some of them as well.
-_ERROR_LINES = tuple(
-    Signature(ERROR_LINE, Kind.FAILURE, pattern, (example,))
-    for pattern, example in (
-        (r"\wError: ", "ValueError: no such layer"),
-        (r"\wException: ", "data.ShardException: shard 3 is empty"),
-        (r"\b[Ee]rror: ", "train.py: error: argument --lr: invalid float value"),
-        (r"[ \[|]ERROR[ \]|:]", "2026-03-01 10:00:00 ERROR loader: shard 3 is empty"),
-        (r"[ \[|]CRITICAL[ \]|:]", "[CRITICAL] no data"),
-        (r"\bFATAL\b", "FATAL: no data"),
-        (r"\b[Ff]atal error", "Fatal error in MPI_Init"),
-        (r"\bfatal: ", "fatal: not a git repository"),
-        (r"Fatal Python error", "Fatal Python error: Segmentation fault"),
-        (r"Segmentation fault", "Segmentation fault (core dumped)"),
-        (r"terminate called", "terminate called after throwing an instance of 'std::bad_alloc'"),
-        (r"\bAborted\b", "Aborted (core dumped)"),
-        (r"core dumped", "Floating point exception (core dumped)"),
-        (r"\bKilled\b", "run.sh: line 3:  4711 Killed                  python train.py"),
-        (r"[Bb]us error", "Bus error (core dumped)"),
-        (r"Illegal instruction", "Illegal instruction"),
-        (r"command not found", "run.sh: line 3: torchrun: command not found"),
-        (r"No such file or directory", "python: can't open file 'train.py': [Errno 2] No such file or directory"),
-        (r"Permission denied", "bash: ./run.sh: Permission denied"),
-        (r"Assertion .{1,300} failed", "a.cpp:3: int main(): Assertion `n > 0' failed."),
-        (r"\bpanic: ", "panic: runtime error: index out of range"),
-    )
-)
 #: Lines that resemble an error are searched until so many were found.
 _MOST_ERROR_LINES = 3000
 #: After so many lines of a signature that were not kept, it is not searched in the next bytes. For a notice, lines that
@@ -117,7 +68,7 @@ _MOST_KNOWN_LINES = 50_000
 #: Bytes for each known line, below which all lines are compared with them before the text is searched.
 _SELDOM = 4096
 #: Rows whose lines are more than an event: they lead the reading, or what is around them is read as well.
-_LEADING = frozenset((TRACEBACK, FRAME, *REPORTS, RESTART, *_WAITS))
+_LEADING = frozenset((TRACEBACK, FRAME, *REPORTS, RESTART, SECTION, *_WAITS))
 #: Bytes after which a line without an end is cut.
 _LONGEST_CARRIED = 1 << 20
 #: Bytes that are collected before they are read.
@@ -139,7 +90,7 @@ _WORDS_OF_CREDENTIALS = ("token", "secret", "passw", "credential", "key", "beare
 
 def signatures() -> tuple[Signature, ...]:
     """All rows that logs are searched for: ours, those of plug-ins, and those that lead the reading."""
-    return (*every(), *plug_in_signatures(), *_STARTERS, *_ERROR_LINES)
+    return (*every(), *plug_in_signatures(), *STARTERS, *SECTION_ROWS, *ERROR_LINES)
 
 
 @functools.lru_cache(maxsize=2)
@@ -174,6 +125,7 @@ class SourceReader:
         self._report = FailureReport()
         self._events = Events(budget)
         self._voices = RankStreams(self._prefixes)
+        self._sections = Sections()
         self._workers: list[WorkerFailure] = []
         self._notes: list[str] = []
         self._bytes = 0
@@ -370,6 +322,9 @@ class SourceReader:
             self._note_bars(data, text, start, end, line)
         if TRACEBACK in names and not self._tracebacks.open:
             self._in_vain = 0
+        if SECTION in names and self._sections.begin(line, head.text):
+            self._begin_section()
+            dense = False
         passed_over = TRACEBACK in names and self._is_loud(head.who)
         if passed_over:
             muted = self._pass_over() or muted
@@ -384,10 +339,24 @@ class SourceReader:
             dense = True
         begins = TRACEBACK in names and self._in_vain < _MOST_IN_VAIN and self._dense < _MOST_DENSE
         if (dense or begins) and not passed_over:
+            if TRACEBACK in names and head.who == UNKNOWN_WRITER and head.time is None:
+                self._tracebacks.name_next(head.who, named_above(self._above(text, start), self._prefixes))
             self._follow_tracebacks(line, head)
         if self._report.open or not names.isdisjoint(REPORTS):
             self._note_workers(self._report.feed(line, head))
         return muted
+
+    def _begin_section(self) -> None:
+        """End what was begun: the lines from here are another process's, and repeat none before."""
+        for finished in self._tracebacks.finish():
+            self._note_traceback(finished)
+        self._events.begin_part()
+        self._known_lines.clear()
+
+    def _above(self, text: bytes, start: int) -> str:
+        """The last line with text before this one."""
+        before = text[max(0, start - LONGEST_LINE) : start].rstrip() or self._end[-LONGEST_LINE:].rstrip()
+        return before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")
 
     def _is_known(self, repeat: tuple[int, bytes]) -> bool:
         """Count a line, given with its number, that repeats a failure; return whether it is one."""
@@ -443,9 +412,10 @@ class SourceReader:
                 named[name] = (number, values)
         named.pop(TRACEBACK, None)
         named.pop(FRAME, None)
+        named.pop(SECTION, None)
         looks_bad = named.pop(ERROR_LINE, None)
         if RESTART in named:
-            self._events.begin_attempt()
+            self._events.begin_part()
             self._raised.clear()
             self._known_lines.clear()
         noisy = False
@@ -624,6 +594,7 @@ class SourceReader:
         other = copy.copy(self)
         other._events = self._events.copy()
         other._voices = self._voices.copy()
+        other._sections = self._sections.copy()
         other._tracebacks = copy.deepcopy(self._tracebacks)
         other._report = copy.deepcopy(self._report)
         other._workers = self._workers[:]
@@ -651,8 +622,8 @@ class SourceReader:
         )
         return LogReading(
             source,
-            self._events.result(),
-            self._voices.result(shown),
+            self._sections.events(self._events.result()),
+            self._sections.rank_streams(self._voices.result(shown), lines),
             tuple(self._workers),
             dropped=self._events.dropped,
             tail=tuple(self._tail(lines)),

@@ -283,6 +283,8 @@ _HOST = lazy(
     r"|(?<![a-z])(?:nid|ip|pod|cn|gn)-?\d|gpu-?\d\d)[a-z0-9-]{0,100})$",
     re.IGNORECASE,
 )
+#: Azure ML writes one file for each process of a job.
+_AZURE = lazy(r"(?:std_log(?:_process)?|70_driver_log)_(\d{1,5})\.txt")
 _RAY_WORKER = lazy(r"worker-[0-9a-f]{20,}-[0-9a-f]{8}-(\d+)\.(?:out|err)")
 _ENDINGS = lazy(
     r"(?:\.(?:log|out|err|txt|stdout|stderr|output|gz|xz|bz2|json|pkl|pickle)(?:[.-](?:\d{1,3}|\d{8}))?)+$",
@@ -331,6 +333,8 @@ def who_by_name(path: str, task: int | None = None) -> tuple[LineAuthor, int | N
                 return LineAuthor(rank=int(match["number"])), attempt
             if kind == "localrank":
                 return LineAuthor(local_rank=int(match["number"])), attempt
+    if match := _AZURE.fullmatch(name):
+        return LineAuthor(task=int(match[1])), attempt
     if match := _RAY_WORKER.fullmatch(name):
         return LineAuthor(pid=int(match[1])), attempt
     if match := _NCCL_FILE.fullmatch(name):

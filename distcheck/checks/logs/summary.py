@@ -9,6 +9,7 @@ from typing import Any
 from distcheck.core.model import Finding, Fix, rank_ranges
 from distcheck.rules.signatures import Kind
 
+from .headings import stated_rank
 from .known_causes import KNOWN_CAUSES
 from .launcher import keep_each_log
 from .model import Event, LineAuthor, Timeline, by_rank
@@ -135,6 +136,8 @@ def _failed_process(timeline: Timeline, lead: Finding | None, first: Event) -> d
             or {worker.rank for worker in timeline.workers if worker.rank is not None}
             or {rank for event in timeline.of("worker-lost") if (rank := event.number("peer")) is not None}
         )
+        if not failed and first.kind in (Kind.CAUSE, Kind.FAILURE) and (rank := stated_rank(first.text)) is not None:
+            failed = {rank}
         if len(failed) == 1:
             who = who._replace(rank=failed.pop())
     named = {"rank": who.rank, "host": who.host, "local_rank": who.local_rank, "task": who.task}

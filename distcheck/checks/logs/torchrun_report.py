@@ -77,16 +77,30 @@ _PALS = lazy(
     r"\brank (?P<rank>\d{1,10}) (?:died from signal (?P<number>\d{1,10})|exited with code (?P<code>[1-9]\d{0,9}))"
 )
 _COMPOSER = lazy(r"\bRank (?P<rank>\d{1,10}) crashed with exit code (?P<code>-?[1-9]\d{0,9})")
+_OF_COMPOSER = lazy(
+    r"Global rank (?P<rank>\d{1,10}) \(PID (?P<pid>\d{1,10})\) exited with code (?P<code>-?[1-9]\d{0,9})"
+)
+#: A rank that ends the job itself: Open MPI, MPICH and Intel MPI.
+_ABORT = lazy(r"MPI_ABORT was invoked on rank (?P<rank>\d{1,10}) in communicator MPI_COMM_WORLD")
+_ABORT_OF_HYDRA = lazy(
+    r"(?:Abort\(-?[1-9]\d{0,9}\) on node \d{1,10} \(rank (?P<rank>\d{1,10}) in comm 0\)"
+    r"|application called MPI_Abort\(MPI_COMM_WORLD, -?[1-9]\d{0,9}\) - process (?P<task>\d{1,10}))"
+)
+#: Kubeflow's operator reports the end of a pod.
+_POD = lazy(
+    r"(?:Error pod (?P<host>[\w.-]{1,253}) container \S{1,63} exitCode:"
+    r"|Pod: [\w-]{1,63}\.(?P<pod>[\w.-]{1,190}) exited with code) (?P<code>[1-9]\d{0,9})"
+)
 _LINES = (
     _ENDED, _OLD, _SPAWNED, _DEEPSPEED, _CALLED, _SRUN, _MPIRUN, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN, _HOROVOD,
-    _LIGHTNING, _PALS, _COMPOSER,
+    _LIGHTNING, _PALS, _COMPOSER, _OF_COMPOSER, _ABORT, _ABORT_OF_HYDRA, _POD,
 )  # fmt: skip
 #: Lines with the command of the last process that the launcher started, whichever failed: its variable ``cmd`` (torch
 #: 1.8 ``distributed/launch.py``, DeepSpeed 0.15 ``launcher/launch.py``). Local rank 0 is the last only if it is alone.
 _NAME_THE_LAST = (_DEEPSPEED, _CALLED)
 #: Lines that name the process which failed first. An agent's line is of the first of its host, and with several hosts
 #: another may have been before.
-_NAME_THE_FIRST = (_SPAWNED, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN)
+_NAME_THE_FIRST = (_SPAWNED, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN, _ABORT, _ABORT_OF_HYDRA)
 #: srun's words for signals; it writes the code where there is none.
 _HOW = {
     "Killed": -9,
@@ -265,7 +279,7 @@ def worker_in(text: str) -> WorkerFailure | None:
             return WorkerFailure(
                 rank=_number(found.get("rank") or found.get("task")),
                 local_rank=None if pattern in _NAME_THE_LAST and local_rank else local_rank,
-                host=found.get("host"),
+                host=found.get("host") or found.get("pod"),
                 exitcode=code,
                 time=None,
                 pid=_number(found.get("pid")),

@@ -249,6 +249,11 @@ class Tracebacks:
             self._sweep(line, done)
         return done
 
+    def name_next(self, writer: LineAuthor, who: LineAuthor | None) -> None:
+        """Note whose traceback the next line of a writer begins, if that is known."""
+        if who is not None:
+            self._writers.setdefault(writer, _TracebackWriter()).next_named = who
+
     def finish(self) -> list[Finished]:
         """The log is over: what is left, in the order of its lines."""
         left: list[_OpenTraceback] = []

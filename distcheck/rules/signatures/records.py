@@ -32,6 +32,10 @@ ROWS: tuple[Signature, ...] = (
          "(RayTrainWorker pid=4711) Setting up process group for: env:// [rank=1, world_size=4]",
          "(pid=4711) INFO distributed_torch_runner.py:58 -- Setting up process group for: tcp://10.0.0.5:47078 "
          "[rank=3]")),
+    # each replica of such a job has a pod, and the master's is rank 0
+    *spellings("master-pod", Kind.RECORD, (),
+        (r"PyTorchJob=(?P<job>[\w.-]{1,253}), ReplicaType=Master expected=1\b",
+         'msg="PyTorchJob=bert, ReplicaType=Master expected=1, running=1, succeeded=0, failed=0, Replicas=1"')),
     *spellings("worker-group", Kind.RECORD, ("DC118",),
         (r"restart_count=(?P<restart>\d+)", "  restart_count=0")),
     *spellings("worker-group", Kind.RECORD, (),

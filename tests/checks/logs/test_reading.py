@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distcheck.checks.logs import reading
+from distcheck.checks.logs import leading_rows, reading
 from distcheck.checks.logs.matching import Matcher
 from distcheck.checks.logs.model import Event, LineAuthor, LogReading, LogSource
 from distcheck.checks.logs.prefixes import LineHead, Prefixes
@@ -68,7 +68,7 @@ def prefixed(text: str, prefix: str) -> str:
 
 
 def one_row(pattern: str, kind: Kind = Kind.CAUSE) -> Matcher:
-    return Matcher([Signature("x", kind, pattern, ()), *reading._STARTERS, *reading._ERROR_LINES])
+    return Matcher([Signature("x", kind, pattern, ()), *leading_rows.STARTERS, *leading_rows.ERROR_LINES])
 
 
 # --- lines ---
@@ -239,7 +239,7 @@ def test_tracebacks_without_end_cost_no_more_than_their_budget(monkeypatch: pyte
 # --- error lines, tables ---
 
 
-@pytest.mark.parametrize("row", reading._ERROR_LINES, ids=lambda row: row.pattern)
+@pytest.mark.parametrize("row", leading_rows.ERROR_LINES, ids=lambda row: row.pattern)
 def test_lines_that_look_like_an_error(row: Signature) -> None:
     matcher = Matcher([row])
     assert all(matcher.identify(example.encode()) for example in row.examples)
@@ -257,7 +257,7 @@ def test_lines_that_look_like_an_error(row: Signature) -> None:
     ],
 )
 def test_lines_that_look_like_none(line: str) -> None:
-    matcher = Matcher(reading._ERROR_LINES)
+    matcher = Matcher(leading_rows.ERROR_LINES)
     assert [row.pattern for row, _ in matcher.identify(line.encode())] == []
 
 

@@ -80,6 +80,9 @@ def test_torchruns_tree_says_local_rank_and_attempt(tmp_path: Path) -> None:
         ("ranking_3.log", LineAuthor()),
         ("run1.log", LineAuthor()),
         ("worker-" + "ab" * 28 + "-01000000-4711.err", LineAuthor(pid=4711)),
+        ("std_log_3.txt", LineAuthor(task=3)),
+        ("std_log_process_03.txt", LineAuthor(task=3)),
+        ("std_log.txt", LineAuthor()),
     ],
 )
 def test_names_that_say_who_wrote(name: str, who: LineAuthor) -> None:

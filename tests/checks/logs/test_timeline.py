@@ -124,6 +124,55 @@ def test_a_task_is_a_rank_unless_torchrun_runs_in_it() -> None:
     assert ranks(reading(event(1, LineAuthor(task=3)), event(2, LineAuthor(task=0), text=table))) == [None, None]
 
 
+MASTER = 'msg="PyTorchJob=bert, ReplicaType=Master expected=1, running=1, succeeded=0, failed=0, Replicas=1"'
+
+
+def master() -> Event:
+    return record(1, MASTER)._replace(signature="master-pod", values={"job": "bert"})
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([master()], 3),
+        ([record(1, "hello", LineAuthor(host="bert-master-0"))], 3),
+        ([], None),
+        # of another job
+        ([record(1, "hello", LineAuthor(host="gpt-master-0"))], None),
+        # several ranks in a pod
+        ([master(), record(1, "hello", LineAuthor(host="bert-worker-0", local_rank=1))], None),
+        ([master(), record(1, "hello", LineAuthor(host="bert-worker-0", rank=9))], None),
+        ([master(), record(1, "hello", LineAuthor(host="bert-worker-0", rank=1))], 3),
+        ([master(), event(9, text="torch.distributed.elastic.multiprocessing.errors.ChildFailedError:")], None),
+    ],
+)
+def test_a_pod_of_a_job_with_a_master_is_a_rank_unless_it_has_several(
+    others: list[Event], expected: int | None
+) -> None:
+    joined = join([reading(*others, event(3, LineAuthor(host="bert-worker-2"), text="ValueError: boom"))])
+    assert [one.who.rank for one in joined.events if one.text == "ValueError: boom"] == [expected]
+
+
+def test_the_operator_reports_the_pod_that_failed() -> None:
+    ended = WorkerFailure(None, None, "bert-worker-0", 1, None, line=3)
+    assert [worker.rank for worker in join([reading(master(), workers=(ended,))]).workers] == [1]
+    assert [worker.rank for worker in join([reading(event(1), workers=(ended,))]).workers] == [None]
+
+
+def test_a_process_prints_its_own_rank() -> None:
+    def stated(line: int, pid: int, rank: int, text: str = "| distributed init (rank {}): env://") -> Event:
+        return record(line, text.format(rank), LineAuthor(pid=pid))._replace(values={"rank": str(rank)})
+
+    boom = event(9, LineAuthor(pid=4712))
+    assert ranks(reading(stated(1, 4711, 0), stated(2, 4712, 1), boom)) == [1]
+    # two processes print the same rank, or one prints two
+    assert ranks(reading(stated(1, 4711, 1), stated(2, 4712, 1), boom)) == [None]
+    assert ranks(reading(stated(1, 4712, 0), stated(2, 4712, 1), boom)) == [None]
+    # of another process
+    checked_in = "NCCL WARN Bootstrap Root : rank {} of 4 ranks has already checked in"
+    assert ranks(reading(stated(1, 4712, 1, checked_in), stated(2, 4713, 2), boom)) == [None]
+
+
 def test_a_file_says_who_wrote_lines_without_a_prefix() -> None:
     assert ranks(reading(event(1), event(2, LineAuthor(rank=5)), path="rank_3.log", who=LineAuthor(rank=3))) == [3, 5]
 

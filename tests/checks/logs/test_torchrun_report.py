@@ -142,6 +142,12 @@ def test_a_report_that_never_ends_is_given_up() -> None:
         ("node02.hsn: rank 0 died from signal 11 and dumped core", 0, None, -11),
         ("node02.hsn: rank 3 exited with code 1", 3, None, 1),
         ("ERROR:composer.cli.launcher:Rank 2 crashed with exit code -6", 2, None, -6),
+        ("Global rank 3 (PID 4711) exited with code 1", 3, None, 1),
+        ("MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD", 3, None, None),
+        ("Abort(1) on node 3 (rank 3 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 1)", 3, None, None),
+        ("application called MPI_Abort(MPI_COMM_WORLD, 1) - process 3", 3, None, None),
+        ("DEBUG events Error pod bert-worker-0 container pytorch exitCode: 1 terminated message:", None, None, 1),
+        ("DEBUG events Pod: training.bert-worker-0 exited with code 137", None, None, 137),
     ],
 )
 def test_one_line_for_one_worker(line: str, rank: int | None, local_rank: int | None, code: int | None) -> None:
@@ -151,7 +157,19 @@ def test_one_line_for_one_worker(line: str, rank: int | None, local_rank: int | 
 
 
 @pytest.mark.parametrize(
-    "line", ["node02.hsn: rank 3 exited with code 0", "Rank 2 crashed", "rank 0 died", "Process name: 3D viewer"]
+    "line",
+    [
+        "node02.hsn: rank 3 exited with code 0",
+        "Rank 2 crashed",
+        "rank 0 died",
+        "Process name: 3D viewer",
+        "Global rank 3 (PID 4711) exited with code 0",
+        "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_SELF",
+        "application called MPI_Abort(MPI_COMM_WORLD, 0) - process 3",
+        "Abort(1) on node 3 (rank 3 in comm 4711): Fatal error",
+        "Pod: training.bert-worker-0 exited with code 0",
+        "Error pod bert-worker-0 container pytorch exitCode: 0",
+    ],
 )
 def test_other_lines_are_of_no_worker(line: str) -> None:
     assert worker_in(line) is None
