@@ -30,7 +30,6 @@ NOT_RIGHT = {
         "pytorch/pytorch#121606", "facebookresearch/ClassyVision#182", "allenai/allennlp#3841",
         "Nixtla/neuralforecast#1441", "meta-pytorch/monarch#1571", "ray-project/ray_lightning#84",
         "junyanz/pytorch-CycleGAN-and-pix2pix#1000", "snowflakedb/ArcticTraining#233",
-        "aws/amazon-sagemaker-examples#3827", "huggingface/accelerate#2390", "InternLM/lmdeploy#1347",
     },
     "lines": {
         "zai-org/ChatGLM2-6B#262", "vllm-project/vllm#19670", "pytorch/pytorch#159007", "meta-llama/llama#391",

@@ -34,7 +34,7 @@ SECTION_ROWS = (
 _PATH = lazy(r"(?:==> (?P<file>\S{1,300}) <==|Streaming (?P<log>\S{0,100}user_logs/\S{1,200}))$")
 _OUTPUT = lazy(r"-{10}(?P<edge>Begin|End) global rank (?P<rank>\d{1,6}) STD(?:OUT|ERR)-{10}$")
 
-_RANK = r"(?:[Gg]lobal |GLOBAL )?(?:[Rr]ank|RANK)[ :=#_-]{0,2}(?P<rank>\d{1,6})"
+_RANK = r"(?:[Gg]lobal |GLOBAL )?(?:[Rr]ank|RANK)[ :=#_\[-]{0,2}(?P<rank>\d{1,6})"
 #: A rank and nothing else: ``[Rank 0]``, ``=== rank 3 ===``, ``Rank 3 traceback:``, ``[Rank 0 Error Snippet]:``.
 _ALONE = lazy(
     r"[\s=*#>~-]*[\[(]?" + _RANK + r"(?: [Ee]rror [Ss]nippet| [Tt]raceback| [Ee]rror)?[\])]?\s*:?[\s=*#<~-]*$"
@@ -47,10 +47,12 @@ _FAILED = lazy(
     r"|\b"
     + _RANK.replace("<rank>", "<of>")
     + r"\]?:? (?:has )?(?:failed|crashed|raised|threw|encountered|hit|caught|got) (?:with |an? |the )?"
-    r"(?:\w+ )?(?:error|exception)\b"
+    r"(?:\w+ )?(?:error|exception)\b|\b"
+    + _RANK.replace("<rank>", "<only>")
+    + r"\]? (?:has )?(?:failed|crashed|died)[.!]*$"
     r"|^exception in device=\w{2,5}:(?P<device>\d{1,6}):)"
 )
-_ANY_RANK = lazy(r"(?i)\brank[ :=#_-]{0,2}(\d{1,6})\b")
+_ANY_RANK = lazy(r"(?i)\brank[ :=#_\[-]{0,2}(\d{1,6})\b")
 #: A line that begins with a time or a level is a script's own logger's, which prints a traceback below its message.
 _LOGGED = lazy(r"\[?(?:\d{4}[-/]\d\d|\d\d[-/:]\d\d|\d\d-[A-Z][a-z]{2}-|(?:ERROR|CRITICAL|FATAL)\b)")
 _BAD = lazy(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION|[Ee]xception|[Ee]rror|[Ff]ailed|FAILED|crashed)\b")
@@ -62,7 +64,7 @@ def stated_rank(text: str) -> int | None:
     if match is None:
         return None
     found = match.groupdict()
-    rank = int(found["rank"] or found["of"] or found["device"]) if "of" in found else int(found["rank"])
+    rank = int(next(number for number in found.values() if number is not None))
     return rank if {int(number) for number in _ANY_RANK.findall(text)} <= {rank} else None
 
 

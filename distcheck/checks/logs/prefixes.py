@@ -161,6 +161,8 @@ _LETTER = lazy(
     + r")(?P<lz>"
     + _ZONE
     + r")(?=[ :|,-])[:,]? ?)"
+    # accelerate test, and other programs that print what a launcher printed
+    r"|(?P<stream>(?P<ss>stdout|stderr): )"
     # Composer's rank3[4711][MainThread]: INFO: composer.trainer:
     r"|(?P<composer>rank(?P<cr>\d{1,6})\[(?P<cp>\d{1,8})\]\[[\w-]{1,60}\]: (?:" + _LEVEL + r": (?:[\w.]{1,120}: )?)?)"
     r"|(?P<label>(?:(?:global|Global|GLOBAL)[ _-]?)?(?:rank|Rank|RANK)(?:[ =_:#-]?(?P<r>\d{1,6})|\[(?P<rr>\d{1,6})\])"
@@ -473,6 +475,11 @@ def _of_rank(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str)
     return _space(text, match.end())
 
 
+def _of_stream(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str) -> int:
+    found.setdefault("stream", match["ss"])
+    return match.end()
+
+
 def _of_rank_label(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str) -> int:
     found["rank"] = int(match["r"] or match["rr"])
     return _space(text, match.end() - 1)
@@ -688,6 +695,7 @@ _LAYERS: dict[str, Callable[[Prefixes, re.Match[str], _Found, str], int]] = {
     "label": _of_rank_label,
     "local": _of_local_rank,
     "composer": _of_composer,
+    "stream": _of_stream,
     "torch": _of_torch,
     "group": _of_group,
     "role": _of_role,

@@ -81,7 +81,10 @@ _OF_COMPOSER = lazy(
     r"Global rank (?P<rank>\d{1,10}) \(PID (?P<pid>\d{1,10})\) exited with code (?P<code>-?[1-9]\d{0,9})"
 )
 #: A rank that ends the job itself: Open MPI, MPICH and Intel MPI.
-_ABORT = lazy(r"MPI_ABORT was invoked on rank (?P<rank>\d{1,10}) in communicator MPI_COMM_WORLD")
+_ABORT = lazy(
+    r"MPI_ABORT was invoked on rank (?P<rank>\d{1,10}) in communicator "
+    r"(?:MPI_COMM_WORLD|MPI COMMUNICATOR \d{1,4} DUP FROM 0\b)"
+)
 _ABORT_OF_HYDRA = lazy(
     r"(?:Abort\(-?[1-9]\d{0,9}\) on node \d{1,10} \(rank (?P<rank>\d{1,10}) in comm 0\)"
     r"|application called MPI_Abort\(MPI_COMM_WORLD, -?[1-9]\d{0,9}\) - process (?P<task>\d{1,10}))"

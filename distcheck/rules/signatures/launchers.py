@@ -81,7 +81,9 @@ _WORKERS = (
          "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -6"),
         (r"Global rank (?P<rank>\d+) \(PID (?P<pid>\d+)\) exited with code (?P<exitcode>-?[1-9]\d*)",
          "Global rank 3 (PID 4711) exited with code 1"),
-        (r"MPI_ABORT was invoked on rank (?P<rank>\d+) in communicator MPI_COMM_WORLD",
+        (r"MPI_ABORT was invoked on rank (?P<rank>\d+) in communicator (?:MPI_COMM_WORLD|MPI COMMUNICATOR \d{1,4} DUP "
+         r"FROM 0\b)",
+         "MPI_ABORT was invoked on rank 2 in communicator MPI COMMUNICATOR 5 DUP FROM 0",
          "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD"),
         (r"Abort\(-?[1-9]\d*\) on node \d+ \(rank (?P<rank>\d+) in comm 0\)",
          "Abort(1) on node 3 (rank 3 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 1) - process 3"),

@@ -464,7 +464,6 @@ LITERALS: dict[int, tuple[tuple[bytes, ...], bool]] = {
     3444596951: ((b'No usable listening interface found',), True),
     3460722106: ((b'_VISIBLE_DEVICES',), True),
     3475532418: ((b'Invalid device argument',), True),
-    3478984773: ((b' in communicator MPI_COMM_WORLD',), True),
     3486032799: ((b'P2P is disabled between NVLINK connected GPUs ',), True),
     3492860459: ((b'RM has detected an NVML/RM version mismatch',), True),
     3497204258: ((b'It appears that PyTorch has loaded the ',), True),
@@ -580,5 +579,6 @@ LITERALS: dict[int, tuple[tuple[bytes, ...], bool]] = {
     4276156989: ((b'The server socket has failed to listen on any local network address',), True),
     4279855680: ((b'Fatal Python error: Bus error',), True),
     4280764190: ((b'hosts the TCP store for the C10d rendezvous backend',), True),
+    4289206396: ((b'MPI_ABORT was invoked on rank ',), True),
     4293034831: ((b' context is being shared with a process in a ',), True),
 }
