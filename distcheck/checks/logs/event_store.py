@@ -87,10 +87,10 @@ class Events:
         self._events.append(Event(row.name, row.kind, who, 0, line, time, clean(text), kept, row.codes))
         return number
 
-    def repeat(self, number: int, line: int) -> None:
-        """Count a line that repeats an event."""
-        self._repeated[number] += 1
-        self._last[number] = line
+    def repeat(self, number: int, line: int, count: int = 1) -> None:
+        """Count lines that repeat an event, the last of which is this."""
+        self._repeated[number] += count
+        self._last[number] = max(line, self._last.get(number, 0))
 
     def __len__(self) -> int:
         return len(self._events)

@@ -99,12 +99,14 @@ class Sections:
         """Note a heading; return whether another section begins."""
         text = text.strip()
         path, output = _PATH.match(text), _OUTPUT.match(text)
-        if (path is None and output is None) or len(self._lines) >= _MOST_SECTIONS:
+        if len(self._lines) >= _MOST_SECTIONS:
             return False
         if output is not None:
             who = LineAuthor(int(output["rank"])) if output["edge"] == "Begin" else UNKNOWN_WRITER
-        else:
+        elif path is not None:
             who = who_by_name(path["file"] or path["log"])[0]
+        else:
+            return False
         self._lines.append(line)
         self._writers.append(who)
         return True

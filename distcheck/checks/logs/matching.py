@@ -168,11 +168,15 @@ def _unbounded(pattern: str) -> str:
     return "".join(map(loose, tokens_of(pattern)))
 
 
+#: The spans of the named groups of a pattern in a line; (-1, -1) for one that took no part.
+_Spans = tuple[tuple[str, int, int], ...]
+
+
 class _LineShape(NamedTuple):
     """What is known of all lines that are alike but for their digits."""
 
-    #: numbers of the rows that they fit
-    fitting: tuple[int, ...]
+    #: numbers of the rows that they fit, with the spans of their named groups
+    fitting: tuple[tuple[int, _Spans], ...]
     #: those that they may fit
     heeding: tuple[int, ...]
     #: those whose coarse pattern may find them
@@ -276,7 +280,7 @@ class _RE2(_Rows):
     def _fits_any(self, line: bytes, without: frozenset[int]) -> bool:
         """Whether a row fits that counts."""
         fitting, heeding, _ = self._rows_of(line)
-        return any(number not in without for number in fitting) or any(
+        return any(number not in without for number, _ in fitting) or any(
             number not in without and self.search(number, line) is not None for number in heeding
         )
 
@@ -292,7 +296,9 @@ class _RE2(_Rows):
             numbers = tuple(range(len(self._patterns)))
         found = _LineShape(
             tuple(
-                number for number in numbers if number not in self._heeding and self.search(number, line) is not None
+                (number, _group_spans(match))
+                for number in numbers
+                if number not in self._heeding and (match := self.search(number, line)) is not None
             ),
             tuple(number for number in numbers if number in self._heeding),
             tuple(numbers),
@@ -304,13 +310,19 @@ class _RE2(_Rows):
         return found
 
     def fitting(self, line: bytes) -> Iterator[tuple[int, dict[str, bytes | None]]]:
-        fitting, heeding, _ = self._rows_of(line)
-        for number in sorted((*fitting, *heeding)):
-            match = self.search(number, line)
-            if match is None:
-                continue
-            names = match.re.groupindex
-            yield number, {name.decode("latin-1"): match[names[name]] for name in sorted(names, key=names.__getitem__)}
+        known, heeding, _ = self._rows_of(line)
+        fitting = list(known)
+        for number in heeding:
+            if (match := self.search(number, line)) is not None:
+                fitting.append((number, _group_spans(match)))
+        # lines of one shape have their groups at the same spans
+        for number, spans in sorted(fitting):
+            yield number, {name: line[start:end] if start >= 0 else None for name, start, end in spans}
+
+
+def _group_spans(match: Any) -> _Spans:
+    names = match.re.groupindex
+    return tuple((name.decode("latin-1"), *match.span(names[name])) for name in sorted(names, key=names.__getitem__))
 
 
 class _Plain(_Rows):

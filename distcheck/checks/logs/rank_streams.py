@@ -28,7 +28,9 @@ _LONGEST = 1000
 #: The label that a line begins with, after the time that a container's log has before it.
 _LABEL = re.compile(
     rb"(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d)? (?:std(?:out|err) [FP] )?)?"
-    rb"(\[[^\]\s]{1,40}\]:?|\(\w+ pid=\d+[^)]{0,40}\)|\S{1,80}(?= |$))"
+    rb"(\[[^\]\s]{1,40}\]:?"
+    rb"|[\w.-]{1,120}:\d{1,8}:\d{1,8} (?:\[-?\d{1,4}\] )?(?:[\w./-]{1,200}:\d{1,6} )?NCCL (?:INFO|WARN)(?= )"
+    rb"|\(\w+ pid=\d+[^)]{0,40}\)|\S{1,80}(?= |$))"
 )
 
 
@@ -44,7 +46,7 @@ class RankStreams:
     def __init__(self, prefixes: Prefixes) -> None:
         self._prefixes = prefixes
         self._heard: dict[LineAuthor, _SampledStream] = {}
-        self._labels: dict[bytes, LineAuthor | None] = {}
+        self._labels: dict[bytes | None, LineAuthor | None] = {}
         self._left = _MOST_PARSED
 
     def copy(self) -> RankStreams:
@@ -76,28 +78,39 @@ class RankStreams:
             self._left = _MOST_AT_END
         elif not whole:
             self._left = _MOST_OF_PIECE
-        line = first_line
-        labels = self._labels
-        for raw in (text if whole else text[:OF_EACH_PIECE]).split(b"\n"):
-            match = _LABEL.match(raw)
-            who = labels.get(match[1]) if match else None
-            if who is None and self._left > 0 and raw.strip():
-                who = self._who(raw, match)
-            if who is not None:
-                heard = self._heard.get(who)
-                if heard is not None and line >= heard.last_line:
-                    self._heard[who] = _SampledStream(heard[0], line, raw if len(raw) <= _LONGEST else raw[:_LONGEST])
-                else:
-                    self.note(who, line, raw)
-            line += 1
+        lines = (text if whole else text[:OF_EACH_PIECE]).split(b"\n")
+        found = [match[1] if (match := _LABEL.match(raw)) else None for raw in lines]
+        # of a known label only its first and last line matter
+        known = {label for label in set(found) if self._labels.get(label) is not None}
+        firsts = dict(zip(reversed(found), range(len(found) - 1, -1, -1), strict=True))
+        lasts = dict(zip(found, range(len(found)), strict=True))
+        for label in sorted(known, key=firsts.__getitem__):
+            self._note_label(label, lines, first_line, firsts[label], lasts[label])
+        if len(known) == len(lasts):
+            return
+        for place, label in enumerate(found):
+            if label in known:
+                continue
+            raw = lines[place]
+            if self._labels.get(label) is not None:
+                known.add(label)
+                self._note_label(label, lines, first_line, place, lasts[label])
+            elif self._left > 0 and raw.strip():
+                self.note(self._who(raw, label), first_line + place, raw)
 
-    def _who(self, raw: bytes, match: re.Match[bytes] | None) -> LineAuthor:
+    def _note_label(self, label: bytes | None, lines: list[bytes], first_line: int, first: int, last: int) -> None:
+        """The lines with a label are known to be of its process."""
+        who = self._labels.get(label) or UNKNOWN_WRITER
+        for place in (first, last):
+            self.note(who, first_line + place, lines[place])
+
+    def _who(self, raw: bytes, label: bytes | None) -> LineAuthor:
         self._left -= 1
         who = self._prefixes.parse(raw[: 4 * _LONGEST].decode("utf-8", "replace")).who
-        if who != UNKNOWN_WRITER and match and match[1] not in self._labels and len(self._labels) < _MOST_LABELS:
+        if who != UNKNOWN_WRITER and label and label not in self._labels and len(self._labels) < _MOST_LABELS:
             # the label may be known only where it alone shows the writer
-            alone = self._prefixes.parse(match[1].decode("utf-8", "replace") + " words follow").who
-            self._labels[match[1]] = who if alone == who else None
+            alone = self._prefixes.parse(label.decode("utf-8", "replace") + " words follow").who
+            self._labels[label] = who if alone == who else None
         return who
 
     def result(self, shown: Callable[[str], str]) -> tuple[RankStream, ...]:

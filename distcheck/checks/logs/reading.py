@@ -21,6 +21,7 @@ from distcheck.rules.signatures import every
 from .clock import bars_in
 from .event_store import BUDGET, Events
 from .headings import SECTION, SECTION_ROWS, Sections, named_above
+from .known_lines import KnownLines
 from .leading_rows import ERROR_LINE, ERROR_LINES, EXCEPTION, FRAME, REPORTS, RESTART, STARTERS, TRACEBACK
 from .matching import LONGEST_LINE, Matcher
 from .model import LONGEST_TEXT, Dump, LineAuthor, LogReading, LogSource, WorkerFailure
@@ -63,8 +64,6 @@ _QUIET_TRACEBACKS_BYTES = 8 << 20
 _MOST_WORKERS = 20_000
 #: The row of a line that lists a process with its rank.
 _LISTED = "process-of-rank"
-#: Lines that are known to repeat failures, at most.
-_MOST_KNOWN_LINES = 50_000
 #: Bytes for each known line, below which all lines are compared with them before the text is searched.
 _SELDOM = 4096
 #: Rows whose lines are more than an event: they lead the reading, or what is around them is read as well.
@@ -99,6 +98,7 @@ def matcher_of(rows: tuple[Signature, ...]) -> Matcher:
     return Matcher(rows)
 
 
+@functools.lru_cache(maxsize=1024)
 def shown(text: str) -> str:
     """The text without what looks like a credential."""
     lower = text.lower()
@@ -151,8 +151,7 @@ class SourceReader:
         self._noise: dict[int, int] = {}
         #: rows that are not searched, and the byte up to which
         self._muted: dict[int, float] = {}
-        #: lines that show a failure and nothing else, with their writers and the numbers of their events
-        self._known_lines: dict[bytes, tuple[LineAuthor, tuple[int, ...]]] = {}
+        self._known_lines = KnownLines()
         #: how many of the last text were known
         self._repeats = 0
         self._styles = self._prefixes.styles
@@ -209,7 +208,7 @@ class SourceReader:
         self._learn(data)
         if self._styles != self._prefixes.styles:
             self._styles = self._prefixes.styles
-            self._known_lines.clear()
+            self._forget_lines()
         first_line = self._lines + 1
         # behind a carriage return a line begins, but no other line of the file
         self._walk(data, data.replace(b"\r", b"\n") if b"\r" in data else data)
@@ -270,8 +269,8 @@ class SourceReader:
         often, self._repeats = self._repeats * _SELDOM > len(text), 0
         if not often or data is not text or self._is_dense():
             return text, []
-        lines, known = text.split(b"\n"), self._known_lines
-        numbers = [number for number, raw in enumerate(lines) if raw in known]
+        lines = text.split(b"\n")
+        numbers = self._known_lines.among(lines)
         repeats = [(self._lines + 1 + number, lines[number]) for number in reversed(numbers)]
         for number in numbers:
             lines[number] = b" " * len(lines[number])
@@ -351,7 +350,7 @@ class SourceReader:
         for finished in self._tracebacks.finish():
             self._note_traceback(finished)
         self._events.begin_part()
-        self._known_lines.clear()
+        self._forget_lines()
 
     def _above(self, text: bytes, start: int) -> str:
         """The last line with text before this one."""
@@ -361,26 +360,26 @@ class SourceReader:
     def _is_known(self, repeat: tuple[int, bytes]) -> bool:
         """Count a line, given with its number, that repeats a failure; return whether it is one."""
         line, raw = repeat
-        known = self._known_lines.get(raw)
-        if known is None:
-            return False
-        who, numbers = known
-        for number in numbers:
-            self._events.repeat(number, line)
-        self._voices.note(who, line, raw)
-        self._repeats += 1
-        return True
+        known = self._known_lines.repeat(raw, line)
+        self._repeats += known
+        return known
+
+    def _count_known(self) -> None:
+        """Bring the counts of known lines to the events."""
+        self._known_lines.hand_over(self._events, self._voices)
+
+    def _forget_lines(self) -> None:
+        self._count_known()
+        self._known_lines.forget()
 
     def _note_known(self, raw: bytes, who: LineAuthor, line: int, looks_bad: bool) -> None:
         """Keep a line whose events are kept, to count it where it comes again. A notice is soon searched no more."""
         numbers = self._recent.get(line, ())
         kept = [event for number in numbers if (event := self._events[number]) is not None]
-        if (
-            any(event.kind < Kind.NOTICE for event in kept)
-            and len(self._known_lines) < _MOST_KNOWN_LINES
-            and (not looks_bad or self._error_lines >= _MOST_ERROR_LINES)
+        if any(event.kind < Kind.NOTICE for event in kept) and (
+            not looks_bad or self._error_lines >= _MOST_ERROR_LINES
         ):
-            self._known_lines[raw] = (who, tuple(numbers))
+            self._known_lines.add(raw, who, numbers)
 
     def _head(self, data: bytes, start: int, raw: bytes) -> LineHead:
         head = self._prefixes.parse(raw.decode("utf-8", "replace"))
@@ -417,7 +416,7 @@ class SourceReader:
         if RESTART in named:
             self._events.begin_part()
             self._raised.clear()
-            self._known_lines.clear()
+            self._forget_lines()
         noisy = False
         for number, values in named.values():
             noisy = not self._add(number, values, head, line) or noisy
@@ -512,6 +511,7 @@ class SourceReader:
 
     def _note_traceback(self, finished: Finished) -> None:
         """Give the lines of an exception its traceback; if none names the error, the exception is an event."""
+        self._count_known()
         traceback, who = finished.traceback, finished.head.who
         self._raised[who] = self._raised.get(who, 0) + 1
         message = f"{traceback.exception}: {traceback.message}"
@@ -543,7 +543,7 @@ class SourceReader:
 
     def _remove(self, number: int) -> None:
         self._events.remove(number)
-        self._known_lines.clear()
+        self._forget_lines()
 
     def _note_exception(self, finished: Finished) -> None:
         traceback = finished.traceback
@@ -591,6 +591,7 @@ class SourceReader:
     # --- the result ---
 
     def _copy(self) -> SourceReader:
+        self._count_known()
         other = copy.copy(self)
         other._events = self._events.copy()
         other._voices = self._voices.copy()
@@ -613,6 +614,7 @@ class SourceReader:
         self._voices.listen(*self._last_piece, at_end=True)
 
     def _result(self) -> LogReading:
+        self._count_known()
         lines = self._lines + (not self._end.endswith(b"\n") and self._end != b"")
         source = self.source._replace(
             bytes=self._bytes,

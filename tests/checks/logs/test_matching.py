@@ -256,3 +256,12 @@ def test_the_table_holds_what_each_row_requires_and_nothing_else() -> None:
     made = {pattern_key(pattern): required_literals(pattern) for pattern in patterns}
     assert len(made) == len(patterns)
     assert {key: (frozenset(texts), exact) for key, (texts, exact) in LITERALS.items()} == made
+
+
+def test_lines_that_differ_in_their_digits_have_their_own_values() -> None:
+    """The places of the groups are found once for each shape: another line of it has other digits there."""
+    for row in ROWS:
+        for example in row.examples:
+            ENGINES["re2"].fitting(example.encode())
+            other = example.translate(str.maketrans("0123456789", "7913528640")).encode()
+            assert dict(ENGINES["re2"].fitting(other)) == dict(ENGINES["re"].fitting(other)), row.pattern

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distcheck.checks.logs import leading_rows, reading
+from distcheck.checks.logs import known_lines, leading_rows, reading
 from distcheck.checks.logs.matching import Matcher
 from distcheck.checks.logs.model import Event, LineAuthor, LogReading, LogSource
 from distcheck.checks.logs.prefixes import LineHead, Prefixes
@@ -394,7 +394,7 @@ def test_lines_that_are_known_are_counted_as_the_others(
         return reader.reading()
 
     fast = read_in_pieces()
-    monkeypatch.setattr(reading, "_MOST_KNOWN_LINES", 0)
+    monkeypatch.setattr(known_lines, "_MOST", 0)
     assert read_in_pieces() == fast
 
 
