@@ -45,6 +45,7 @@ CLASSES = {
     "mixed": "one fault each of several kinds, of which the other classes have few",
     "plain": "faults of the other classes, written plainly and set aside",
     "lifecycle": "wrappers, data, checkpoints and exits: what goes wrong between start and end of a job",
+    "field": "faults of all kinds in longer scripts: trainers, helpers, process groups, sharded models",
     "silent": "the job ends well, and what it computed is wrong",
 }
 VIAS = ("direct", "helper", "callback", "context", "data")
