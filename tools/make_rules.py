@@ -66,10 +66,9 @@ def _rule(
     summary: str,
     on_by_default: bool = True,
     in_folders: InFolders = "own",
-    earned_forms: tuple[str, ...] = (),
 ) -> Rule:
     levels = tuple(_LETTERS[letter] for letter in severities)
-    return Rule(code, name, levels[0], tuple(checks.split()), summary, levels, on_by_default, in_folders, earned_forms)
+    return Rule(code, name, levels[0], tuple(checks.split()), summary, levels, on_by_default, in_folders)
 
 
 # one rule, one row
@@ -130,8 +129,6 @@ def catalogue(everything: list[Page]) -> str:
                 parts = [rule.code, rule.name, letters, " ".join(rule.ways), rule.summary]
                 off = "" if rule.on_by_default else ", on_by_default=False"
                 off += "" if rule.in_folders == "own" else f', in_folders="{rule.in_folders}"'
-                if rule.earned_forms:
-                    off += f", earned_forms=({', '.join(map(json.dumps, rule.earned_forms))},)"
                 rows.append(f"{rule.code} = _rule({', '.join(json.dumps(part) for part in parts)}{off})")
     codes = ", ".join(page.rule.code for page in everything)
     return f"{CATALOGUE}{chr(10).join(rows)}\n\nALL: tuple[Rule, ...] = ({codes})\n"

@@ -30,7 +30,6 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from distcheck.core.model import Rule  # noqa: E402 - the checkout's own package, not an installed one
-from distcheck.core.rank_evidence import FORM  # noqa: E402
 from distcheck.core.rule_page import parse_page  # noqa: E402
 
 JUDGED = ROOT / "tests" / "precision" / "judged.jsonl"
@@ -43,10 +42,10 @@ MOST_ALIKE = 3
 DEVELOPMENT = frozenset({"2026-11-g"})
 #: A rule with fewer decided findings has no figure.
 FEWEST = 8
-#: A rule keeps its level in folders if so many of its findings were decided, or some in so many repositories, and such
-#: a share of them was right. 10 % is what users of an analyzer accept: Sadowski et al., "Lessons from Building Static
+#: A rule keeps its level in folders if so many of its findings were decided, and such a share of them was right, in all
+#: draws or in the last ones. 10 % is what users of an analyzer accept: Sadowski et al., "Lessons from Building Static
 #: Analysis Tools at Google", CACM 61(4), 2018.
-EARNED_BY, EARNED_IN, EARNED_SHARE, LAST_DRAWS = 5, 4, 0.9, 4
+EARNED_BY, EARNED_SHARE, LAST_DRAWS = 5, 0.9, 4
 #: A rule is a note if a smaller share of at least ``FEWEST`` decided findings was right.
 NOTE_SHARE = 0.25
 #: What a finding must share with a judged one to be the same.
@@ -142,7 +141,6 @@ def _findings(folder: Path, *, preview: bool, notes: Iterable[str]) -> list[Row]
             "message": finding["message"],
             "fix": finding["fix"]["text"] if finding["fix"] else None,
             "flow": finding["evidence"].get("flow", []),
-            **{key: finding["evidence"][key] for key in (FORM,) if key in finding["evidence"]},
         }
         for finding in json.loads(ended.stdout)["findings"]
         if finding["where"].get("path")
@@ -169,7 +167,7 @@ def _record(options: argparse.Namespace) -> int:
         print(f"finding {options.number} is not in the sample: it has 1 to {len(rows)}", file=sys.stderr)
         return 2
     row = rows[options.number - 1]
-    kept = {key: row[key] for key in (*IDENTITY, "severity", "draw", FORM) if key in row}
+    kept = {key: row[key] for key in (*IDENTITY, "severity", "draw")}
     JUDGED.parent.mkdir(exist_ok=True)
     with JUDGED.open("a", encoding="utf-8") as file:
         file.write(json.dumps({**kept, "verdict": options.verdict, "reason": options.reason}) + "\n")
@@ -190,25 +188,22 @@ def measured(rows: list[Row]) -> dict[str, str]:
 
 
 def earned(rows: list[Row]) -> set[str]:
-    """Return the rules that have earned their level: 90 % of their decided findings were right, and those are enough.
+    """Return the rules that have earned their level: of at least 5 decided findings, 90 % were right.
 
-    All draws count, or only the last four where a rule was better there, because it was fixed. A draw that decided
-    nothing about a rule shows nothing about it, so that the last four that did count as well.
+    All draws count, or the last four where a rule was better there, because it was fixed.
     """
-    return {code for code, found in _decided(rows, "code").items() if _is_earned(found, rows, EARNED_BY, EARNED_IN)}
-
-
-def earned_forms(rows: list[Row]) -> dict[str, list[str]]:
-    """Return the forms of the findings of a rule that have earned their level without it.
-
-    A part of a rule has fewer findings than the rule, and is chosen among several, so more of them are needed.
-    """
-    of_forms: defaultdict[str, list[str]] = defaultdict(list)
-    for code, found in _decided(rows, "code").items():
-        for form, some in sorted(_decided([row for row in found if FORM in row], FORM).items()):
-            if _is_earned(some, rows, FEWEST, FEWEST):
-                of_forms[code].append(form)
-    return of_forms
+    rows = [row for row in rows if row["draw"] not in DEVELOPMENT]
+    last = sorted({row["draw"] for row in rows})[-LAST_DRAWS:]
+    found = set()
+    for chosen in (rows, [row for row in rows if row["draw"] in last]):
+        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for row in chosen:
+            counts[row["code"]][row["verdict"]] += 1
+        for code, verdicts in counts.items():
+            decided = verdicts["right"] + verdicts["wrong"]
+            if decided >= EARNED_BY and verdicts["right"] >= EARNED_SHARE * decided:
+                found.add(code)
+    return found
 
 
 def mostly_wrong(rows: list[Row]) -> set[str]:
@@ -216,36 +211,15 @@ def mostly_wrong(rows: list[Row]) -> set[str]:
 
     An error is certain and a warning is not, so that one shows nothing about the other.
     """
-    return {
-        code
-        for code, of_rule in _decided(rows, "code").items()
-        for found in _decided(of_rule, "severity").values()
-        if len(found) >= FEWEST and _right(found) < NOTE_SHARE * len(found)
-    }
-
-
-def _decided(rows: list[Row], by: str) -> dict[str, list[Row]]:
-    """Return the decided findings of draws that are a measurement, by a key."""
-    found: defaultdict[str, list[Row]] = defaultdict(list)
+    found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in rows:
         if row["draw"] not in DEVELOPMENT and row["verdict"] != "arguable":
-            found[row[by]].append(row)
-    return found
-
-
-def _right(found: list[Row]) -> int:
-    return sum(row["verdict"] == "right" for row in found)
-
-
-def _is_earned(found: list[Row], rows: list[Row], least: int, repositories: int) -> bool:
-    draws = sorted({row["draw"] for row in rows} - DEVELOPMENT)
-    own = sorted({row["draw"] for row in found})
-    for chosen in (own, draws[-LAST_DRAWS:], own[-LAST_DRAWS:]):
-        some = [row for row in found if row["draw"] in chosen]
-        enough = len(some) >= least or len({row["repository"] for row in some}) >= repositories
-        if enough and _right(some) >= EARNED_SHARE * len(some):
-            return True
-    return False
+            found[row["code"], row["severity"]][row["verdict"]] += 1
+    return {
+        code
+        for (code, _), verdicts in found.items()
+        if verdicts.total() >= FEWEST and verdicts["right"] < NOTE_SHARE * verdicts.total()
+    }
 
 
 def default_of(rule: Rule, rows: list[Row]) -> str:
@@ -261,26 +235,24 @@ def default_of(rule: Rule, rows: list[Row]) -> str:
     return "many" if any(row["code"] == rule.code for row in rows) else "unjudged"
 
 
-def with_figure(page: str, figure: str | None, default: str = "", forms: Iterable[str] = ()) -> str:
+def with_figure(page: str, figure: str | None, default: str = "") -> str:
     """Return a page whose front matter has this figure or none.
 
     :param default: ``info``, ``note``, or ``many`` or ``unjudged`` for a rule that is at info in many files
-    :param forms: those that have earned their level
     """
     head, line, rest = page.partition("\n---\n")
-    head = re.sub(r"\n(measured|earned|default): (?!off).*", "", head)
-    lines = {"default": default, "earned": ", ".join(forms), "measured": figure}
+    head = re.sub(r"\n(measured|default): (?!off).*", "", head)
+    lines = {"default": default, "measured": figure}
     return "".join((head, *(f"\n{key}: {value}" for key, value in lines.items() if value), line, rest))
 
 
 def _write_pages() -> int:
     rows = _read(JUDGED)
-    figures, forms = measured(rows), earned_forms(rows)
+    figures = measured(rows)
     for path in sorted(PAGES.glob("*.md")):
         old = path.read_text(encoding="utf-8")
         rule = parse_page(old).rule
-        default = default_of(rule, rows)
-        new = with_figure(old, figures.get(rule.code), default, forms.get(rule.code, ()) if default else ())
+        new = with_figure(old, figures.get(rule.code), default_of(rule, rows))
         if new != old:
             path.write_text(new, encoding="utf-8")
     return 0

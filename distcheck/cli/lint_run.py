@@ -15,7 +15,7 @@ from distcheck import rules
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import SITE_FILE
 from distcheck.core.model import FEW_FILES, Finding, Fix, Report, Rule, Severity, Where, sort_findings
-from distcheck.core.rank_evidence import ACCELERATE_SINCE, FOLDER_OPTION, FORM, NEEDS, SCRIPTS, SINCE, UNREACHED
+from distcheck.core.rank_evidence import ACCELERATE_SINCE, FOLDER_OPTION, NEEDS, SCRIPTS, SINCE, UNREACHED
 from distcheck.rules import Selection
 
 from .lint_inputs import DelayedProgress, LintFiles, LintOptions, bytes_of, covers_repositories, has_changed, say
@@ -367,8 +367,6 @@ def _at_its_level(finding: Finding, known: Mapping[str, Rule], options: LintOpti
     """Return the finding; at info if its rule has not earned its level, and neither the rule nor the file is named."""
     rule = known.get(finding.code)
     if rule is None or rule.in_folders == "own" or finding.where.path in inputs.named or _is_selected(rule, options):
-        return finding
-    if finding.evidence.get(FORM) in rule.earned_forms:
         return finding
     if rule.in_folders == "many" and len(inputs.paths) + len(inputs.launch) <= FEW_FILES:
         return finding

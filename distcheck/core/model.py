@@ -222,8 +222,6 @@ class Rule(NamedTuple):
     on_by_default: bool = True
     #: its level in ``lint``, unless the rule or the file is named
     in_folders: InFolders = "own"
-    #: the forms of its findings (evidence ``form``) that have their own level all the same
-    earned_forms: tuple[str, ...] = ()
 
     def found(
         self,

@@ -25,8 +25,6 @@ SINCE = "torch_since"
 ACCELERATE_SINCE = "accelerate_since"
 #: The function or module of a package for users that nothing of its repository reaches.
 UNREACHED = "unreached"
-#: What a finding is about, where the findings of its rule are of several forms: each earns its level by itself.
-FORM = "form"
 #: The script that creates a folder with the value of an option, and the spellings of the option; in place of these the
 #: line that creates the folder before each launch.
 FOLDER_OPTION = "folder_option"

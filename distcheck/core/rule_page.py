@@ -9,7 +9,6 @@ A page begins with front matter, from which ``tools/make_rules.py`` generates th
     checks: env, log
     summary: The port for the rendezvous is taken
     default: off
-    earned: opened file
     measured: 27 right, 1 wrong
     ---
 
@@ -18,8 +17,8 @@ page of a rule that has to be selected. Unless the rule or the file is named, ``
 info`` at ``info``, because it is too often wrong in public code. With ``default: note`` it does so with ``--preview``
 as well, because the rule is mostly wrong there. One with ``default: many`` it reports at ``info`` in more than a few
 files, because too few of its findings there were judged right, and one with ``default: unjudged`` because none was
-judged. Findings of an ``earned`` form have their own level all the same. ``measured`` counts those that were judged
-last. ``tools/measure_precision.py pages`` writes all of these but ``off`` and ``info``.
+judged. ``measured`` counts those that were judged last. ``tools/measure_precision.py pages`` writes all of these but
+``off`` and ``info``.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from .model import FEW_FILES, InFolders, Rule, Severity
 from .resources import read_shipped
 
 #: The keys of front matter, in their order.
-_KEYS = ("code", "name", "severities", "checks", "summary", "default", "earned", "measured")
-_OPTIONAL = ("default", "earned", "measured")
+_KEYS = ("code", "name", "severities", "checks", "summary", "default", "measured")
+_OPTIONAL = ("default", "measured")
 _LEVELS = {level.word: level for level in Severity}
 _IN_FOLDERS: dict[str, InFolders] = {"many": "many", "unjudged": "many", "info": "info", "note": "note"}
 
@@ -78,9 +77,6 @@ class Page(NamedTuple):
                 f"`lint` reports this rule {why}. It has its own level with `--select {self.rule.code}`{preview}, and "
                 "in files that are named."
             )
-        if self.rule.earned_forms:
-            forms = " or ".join(self.rule.earned_forms)
-            notes.append(f"Findings about an {forms} have it always: enough of them were right.")
         return " ".join(notes)
 
     @property
@@ -119,8 +115,7 @@ def _rule(values: dict[str, str], text: str) -> Rule:
         raise ValueError(f"expected severities out of {', '.join(_LEVELS)}, off, {', '.join(_IN_FOLDERS)}: {text!r}")
     severities = tuple(_LEVELS[level] for level in levels)
     checks = tuple(values["checks"].split(", "))
-    forms = tuple(values["earned"].split(", ")) if "earned" in values else ()
     return Rule(
         values["code"], values["name"], severities[0], checks, values["summary"], severities,
-        default != "off", _IN_FOLDERS.get(default or "", "own"), forms,
+        default != "off", _IN_FOLDERS.get(default or "", "own"),
     )  # fmt: skip

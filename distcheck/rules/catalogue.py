@@ -22,10 +22,9 @@ def _rule(
     summary: str,
     on_by_default: bool = True,
     in_folders: InFolders = "own",
-    earned_forms: tuple[str, ...] = (),
 ) -> Rule:
     levels = tuple(_LETTERS[letter] for letter in severities)
-    return Rule(code, name, levels[0], tuple(checks.split()), summary, levels, on_by_default, in_folders, earned_forms)
+    return Rule(code, name, levels[0], tuple(checks.split()), summary, levels, on_by_default, in_folders)
 
 
 # one rule, one row
@@ -43,7 +42,7 @@ DC107 = _rule("DC107", "world-size-means-replicas", "E", "env", "An operator's W
 DC108 = _rule("DC108", "scheduler-task-mismatch", "W", "env launch", "The scheduler's task count does not fit the launch", in_folders="many")
 DC109 = _rule("DC109", "nodelist-as-address", "E", "env launch", "A list of nodes stands where one address belongs", in_folders="many")
 DC110 = _rule("DC110", "unknown-variable", "WI", "env launch", "No library reads a variable of this name")
-DC111 = _rule("DC111", "renamed-variable", "WI", "env launch log", "A variable was renamed or removed in the library in use")
+DC111 = _rule("DC111", "renamed-variable", "WI", "env launch log", "A variable was renamed or removed in the library in use", in_folders="many")
 DC112 = _rule("DC112", "invalid-variable-value", "EWI", "env launch log", "The library that reads a variable can't use its value, or reads it as something else", in_folders="many")
 DC113 = _rule("DC113", "debug-leftover", "IW", "env launch log", "A debugging setting is still on", in_folders="many")
 DC114 = _rule("DC114", "transport-disabled", "WI", "env launch log", "A variable switches a transport off", in_folders="many")
@@ -69,7 +68,7 @@ DC203 = _rule("DC203", "one-gpu-per-task-isolation", "IWE", "env launch log", "E
 DC204 = _rule("DC204", "visible-devices-malformed", "EW", "env launch log", "CUDA_VISIBLE_DEVICES hides more GPUs than intended", in_folders="many")
 DC205 = _rule("DC205", "rocm-mask-conflict", "E", "env log", "Two of ROCm's device masks are set at once")
 DC206 = _rule("DC206", "device-not-bound", "WE", "lint log rehearse", "A process group starts before its rank has a device", in_folders="note")
-DC207 = _rule("DC207", "local-rank-argument", "WE", "lint launch log", "The script knows one spelling of --local-rank only, or needs that option from a launcher that never gives it")
+DC207 = _rule("DC207", "local-rank-argument", "WE", "lint launch log", "The script knows one spelling of --local-rank only, or needs that option from a launcher that never gives it", in_folders="info")
 DC208 = _rule("DC208", "rank-env-read-without-launcher", "I", "lint", "A rank variable is read where no launcher sets it", in_folders="many")
 DC209 = _rule("DC209", "env-compared-with-int", "EW", "lint", "A variable, which is text, is compared with a number", in_folders="many")
 DC210 = _rule("DC210", "env-assigned-non-string", "EW", "lint", "Something other than text is assigned to a variable", in_folders="many")
@@ -90,7 +89,7 @@ DC223 = _rule("DC223", "rank-for-world-size", "EW", "lint", "The rank is used wh
 # DC3xx: GPUs, software and host
 DC301 = _rule("DC301", "nproc-exceeds-gpus", "E", "env launch log", "More processes than usable GPUs", in_folders="many")
 DC302 = _rule("DC302", "gpus-left-idle", "IW", "env launch", "GPUs of this host take no part", in_folders="many")
-DC303 = _rule("DC303", "duplicate-gpu", "EW", "ranks lint log rehearse", "Two ranks use one GPU", in_folders="many")
+DC303 = _rule("DC303", "duplicate-gpu", "EW", "ranks lint log rehearse", "Two ranks use one GPU", in_folders="note")
 DC304 = _rule("DC304", "driver-too-old", "E", "env log", "The driver is too old for the CUDA that torch was built with")
 DC305 = _rule("DC305", "stale-gpu-processes", "IWE", "env log", "Processes of an earlier run still hold GPU memory")
 DC306 = _rule("DC306", "mig-limits", "E", "env log", "MIG slices allow less than the launch needs")
@@ -122,7 +121,7 @@ DC337 = _rule("DC337", "wsl2-limits", "IE", "env log", "WSL2 limits what NCCL ca
 
 # DC4xx: Network
 DC401 = _rule("DC401", "master-port-in-use", "E", "env log", "The port for the rendezvous is taken")
-DC402 = _rule("DC402", "master-port-unwise", "WE", "env launch lint", "The port for the rendezvous is privileged or may be given away")
+DC402 = _rule("DC402", "master-port-unwise", "WE", "env launch lint", "The port for the rendezvous is privileged or may be given away", in_folders="many")
 DC403 = _rule("DC403", "master-unreachable", "EI", "env ranks log", "The rendezvous address can't be reached")
 DC404 = _rule("DC404", "master-name-unresolvable", "E", "env log", "A host name does not resolve")
 DC405 = _rule("DC405", "hostname-is-loopback", "EI", "env log", "This host's name resolves to loopback")
@@ -196,14 +195,14 @@ DC716 = _rule("DC716", "symmetric-blocking-send", "WE", "lint rehearse watch", "
 DC717 = _rule("DC717", "buffer-used-before-wait", "W", "lint rehearse", "A tensor is used while a collective works on it", in_folders="many")
 DC718 = _rule("DC718", "collectives-in-set-order", "W", "lint", "Collectives run in the order of a set", in_folders="many")
 DC719 = _rule("DC719", "gather-drops-gradient", "W", "lint", "Gathered features carry no gradient", in_folders="many")
-DC720 = _rule("DC720", "unguarded-save", "WE", "lint log rehearse", "Every rank writes the same file", in_folders="info", earned_forms=("opened file",))
+DC720 = _rule("DC720", "unguarded-save", "WE", "lint log rehearse", "Every rank writes the same file", in_folders="info")
 DC721 = _rule("DC721", "unguarded-log", "IW", "lint rehearse", "Every rank logs the same", in_folders="many")
 DC722 = _rule("DC722", "makedirs-race", "WE", "lint log rehearse", "Ranks race to create or remove a file or folder", in_folders="info")
 DC723 = _rule("DC723", "load-without-map-location", "WE", "lint log rehearse", "A checkpoint is loaded onto the device that it was saved from", in_folders="many")
 DC724 = _rule("DC724", "write-then-read-no-barrier", "WE", "lint log rehearse", "A file is read before the rank that writes it is done", in_folders="note")
 DC725 = _rule("DC725", "unguarded-download", "WI", "lint rehearse", "Every rank downloads the same", in_folders="many")
 DC726 = _rule("DC726", "slow-rank-zero", "WE", "lint log watch stuck", "Rank 0 works longer than the others may wait", in_folders="many")
-DC730 = _rule("DC730", "set-epoch-forgotten", "W", "lint rehearse watch", "set_epoch is not called, so that every epoch has the same order")
+DC730 = _rule("DC730", "set-epoch-forgotten", "W", "lint rehearse watch", "set_epoch is not called, so that every epoch has the same order", in_folders="many")
 DC731 = _rule("DC731", "shuffle-with-sampler", "EW", "lint log", "shuffle=True together with a sampler", in_folders="many")
 DC732 = _rule("DC732", "loader-without-sampler", "WE", "lint rehearse watch", "Every rank loads all of the data", in_folders="note")
 DC733 = _rule("DC733", "unseeded-random-split", "W", "lint rehearse watch", "A random split differs between ranks")
@@ -223,10 +222,10 @@ DC746 = _rule("DC746", "file-init-stale", "W", "lint", "A file rendezvous may fi
 DC747 = _rule("DC747", "init-failure-ignored", "W", "lint rehearse watch", "A rank goes on alone when the process group can't be created", in_folders="many")
 DC748 = _rule("DC748", "rank-failure-unnoticed", "WI", "lint", "The script does not notice that a rank which it started failed")
 DC749 = _rule("DC749", "collective-failure-ignored", "W", "lint rehearse watch", "A rank goes on when a collective failed", in_folders="many")
-DC750 = _rule("DC750", "forward-bypasses-ddp", "EW", "lint rehearse watch", "The forward pass bypasses DDP")
+DC750 = _rule("DC750", "forward-bypasses-ddp", "EW", "lint rehearse watch", "The forward pass bypasses DDP", in_folders="many")
 DC751 = _rule("DC751", "requires-grad-after-wrap", "WE", "lint rehearse watch", "requires_grad changes after the model was wrapped", in_folders="many")
 DC752 = _rule("DC752", "optimizer-before-sharding", "EW", "lint rehearse watch", "The optimizer is built before the model is sharded", in_folders="many")
-DC753 = _rule("DC753", "clip-on-fsdp1", "EW", "lint rehearse watch", "Gradients of FSDP are clipped by a local norm")
+DC753 = _rule("DC753", "clip-on-fsdp1", "EW", "lint rehearse watch", "Gradients of FSDP are clipped by a local norm", in_folders="many")
 DC754 = _rule("DC754", "unused-parameters", "IE", "lint log", "find_unused_parameters costs time in every step", in_folders="many")
 DC755 = _rule("DC755", "data-parallel", "IW", "lint", "DataParallel runs in one process", in_folders="many")
 DC756 = _rule("DC756", "moved-after-wrap", "WE", "lint rehearse watch", "The model is moved after it was wrapped", in_folders="many")
@@ -256,8 +255,8 @@ DC810 = _rule("DC810", "launch-node-address", "W", "launch", "SLURM_LAUNCH_NODE_
 DC811 = _rule("DC811", "accelerate-config-inconsistent", "E", "launch", "An Accelerate configuration contradicts itself", in_folders="many")
 DC812 = _rule("DC812", "deepspeed-config-inconsistent", "EW", "launch", "A DeepSpeed configuration contradicts itself", in_folders="many")
 DC813 = _rule("DC813", "exit-status-lost", "W", "launch lint", "The script succeeds although its launch fails")
-DC814 = _rule("DC814", "batch-header", "EW", "launch", "sbatch refuses a batch script, or ignores a directive")
-DC815 = _rule("DC815", "launch-line-cut", "EW", "launch", "A launch line ends before its options", in_folders="many")
+DC814 = _rule("DC814", "batch-header", "EW", "launch", "sbatch refuses a batch script, or ignores a directive", in_folders="many")
+DC815 = _rule("DC815", "launch-line-cut", "EW", "launch", "A launch line ends before its options")
 DC816 = _rule("DC816", "parallel-sizes", "EW", "launch", "The ranks can't be divided into the model-parallel groups", in_folders="many")
 
 # DC9xx: distcheck itself

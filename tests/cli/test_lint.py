@@ -923,14 +923,6 @@ def test_a_rule_that_is_often_wrong_is_quiet_unless_it_is_named(tmp_path: Path) 
     assert "reports this rule at level `info`" in distcheck("explain", "DC720", cwd=folder).stdout
 
 
-def test_a_form_that_has_earned_its_level_is_loud_although_its_rule_is_not(tmp_path: Path) -> None:
-    opened = SAVES.replace('torch.save(model.state_dict(), "model.pt")', 'open("config.yaml", "w").write("lr: 1")')
-    folder = project(tmp_path, train=opened, **{f"other{number}": "import torch\n" for number in range(12)})
-    (loud,) = [item for item in report_of("lint", cwd=folder)["findings"] if item["code"] == "DC720"]
-    assert (loud["severity"], loud["evidence"]["form"]) == ("warning", "opened file")
-    assert "Findings about an opened file have it always" in distcheck("explain", "DC720", cwd=folder).stdout
-
-
 def test_a_rule_that_is_mostly_wrong_is_a_note_with_preview_too(tmp_path: Path) -> None:
     start = 'import torch\nimport torch.distributed as dist\n\ndist.init_process_group("nccl")\n'
     folder = project(tmp_path, train=f"{start}dist.all_reduce(torch.ones(2))\n")

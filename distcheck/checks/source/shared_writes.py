@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Where
-from distcheck.core.rank_evidence import FOLDER_OPTION, FORM
+from distcheck.core.rank_evidence import FOLDER_OPTION
 from distcheck.core.registry import probe
 
 from . import call_paths
@@ -30,33 +30,28 @@ from .vocabulary import COLLECTIVES, INIT, SPAWNS
 # saving
 
 
-#: What DC720 is about. Two writers of a checkpoint at once leave it broken, so that mostly a test of the rank is there,
-#: and one that is not found may be missed. A configuration or a list of results is often written without a thought.
-#: Arrays and tables mostly hold the results of one sample, whose name is in the path.
-_CHECKPOINT, _OPENED, _TABLE = "checkpoint", "opened file", "array or table"
-
-
 class _WriteCall(NamedTuple):
-    """A call that writes a file: where its path stands among the arguments, and what it writes."""
+    """A call that writes a file: where its path stands among the arguments."""
 
     position: int
     keyword: str
-    form: str = _TABLE
+    #: it writes a checkpoint: two writers at once leave it broken
+    checkpoint: bool = False
 
 
 _WRITERS = {
-    "torch.save": _WriteCall(1, "f", _CHECKPOINT),
-    "torch.jit.save": _WriteCall(1, "f", _CHECKPOINT),
-    "safetensors.torch.save_file": _WriteCall(1, "filename", _CHECKPOINT),
-    "safetensors.torch.save_model": _WriteCall(1, "filename", _CHECKPOINT),
+    "torch.save": _WriteCall(1, "f", True),
+    "torch.jit.save": _WriteCall(1, "f", True),
+    "safetensors.torch.save_file": _WriteCall(1, "filename", True),
+    "safetensors.torch.save_model": _WriteCall(1, "filename", True),
     "numpy.save": _WriteCall(0, "file"),
     "numpy.savez": _WriteCall(0, "file"),
     "numpy.savez_compressed": _WriteCall(0, "file"),
     "numpy.savetxt": _WriteCall(0, "fname"),
     "joblib.dump": _WriteCall(1, "filename"),
-    "open": _WriteCall(0, "file", _OPENED),
-    "logging.FileHandler": _WriteCall(0, "filename", _OPENED),
-    "logging.basicConfig": _WriteCall(-1, "filename", _OPENED),
+    "open": _WriteCall(0, "file"),
+    "logging.FileHandler": _WriteCall(0, "filename"),
+    "logging.basicConfig": _WriteCall(-1, "filename"),
 }
 #: Methods that write a file, of a table or a figure, whatever their object is.
 _WRITING_METHODS = {
@@ -88,24 +83,24 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
             or "devnull" in call_paths.names_in(call, path)
         ):
             continue
-        yield from _unguarded_save(program, call, path, writer.form)
+        yield from _unguarded_save(program, call, path, writer.checkpoint)
     for call in program.calls_named("write_text", "write_bytes", "open"):
         path = _path_object(call)
         if path >= 0:
-            yield from _unguarded_save(program, call, path, _OPENED)
+            yield from _unguarded_save(program, call, path, False)
     for call in program.calls_named(*_WRITING_METHODS):
         path = call.argument_term(0, _WRITING_METHODS.get(call.method))
         if path < 0 or call.receiver_term < 0 or program.functions(call):
             continue
         # figures are mostly drawn of samples, whose names are in the path
         if call.method != "savefig" or call_paths.is_constant(call.term_value(path)):
-            yield from _unguarded_save(program, call, path, _TABLE)
+            yield from _unguarded_save(program, call, path, False)
     for call in program.calls_named("save_pretrained"):
         path = call.argument_term(0, "save_directory")
         if path < 0 or call.gives(None, "is_main_process") or call.has_star:
             continue
         if not any(atom.kind in (Kind.WRAPPED,) and atom.const != "ddp" for atom in call.receiver):
-            yield from _unguarded_save(program, call, path, _CHECKPOINT)
+            yield from _unguarded_save(program, call, path, True)
 
 
 def _path_object(call: SourceCall) -> int:
@@ -163,8 +158,7 @@ def _mode(call: SourceCall) -> str:
     return mode.constant[:1] if isinstance(mode.constant, str) else ""
 
 
-def _unguarded_save(program: Program, call: SourceCall, path: int, form: str) -> Iterator[Finding]:
-    checkpoint = form == _CHECKPOINT
+def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: bool) -> Iterator[Finding]:
     # where one rank goes first, the others mostly find what it has written
     call_path = call_paths.path_of_all_ranks(program, call, first_is_a_guard=True)
     trained = None if checkpoint or call_path is not None else call_paths.path_past_a_trainer(program, call)
@@ -209,7 +203,7 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, form: str) ->
         basis=(call_path.certainty,),
         path=shown,
         flow=program.flow(call_path.steps),
-        **{FORM: form, **signs(call, call_path)},
+        **signs(call, call_path),
     )
 
 
