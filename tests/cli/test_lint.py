@@ -923,6 +923,21 @@ def test_a_rule_that_is_often_wrong_is_quiet_unless_it_is_named(tmp_path: Path) 
     assert "reports this rule at level `info`" in distcheck("explain", "DC720", cwd=folder).stdout
 
 
+def test_a_dropped_gather_names_the_list_that_it_fills(tmp_path: Path) -> None:
+    folder = project(
+        tmp_path,
+        train="import torch\nimport torch.distributed as dist\n\n"
+        'dist.init_process_group("nccl")\n'
+        'own = torch.ones(2, device=f"cuda:{dist.get_rank()}")\n'
+        "parts = [torch.zeros_like(own) for _ in range(dist.get_world_size())] if dist.get_rank() == 0 else None\n"
+        "dist.gather(own, parts, dst=0, async_op=True)\n"
+        "print(parts)\n",
+    )
+    found = report_of("lint", "train.py", cwd=folder)["findings"]
+    (message,) = [item["message"] for item in found if item["code"] == "DC713"]
+    assert message.endswith(": parts may be used before it is ready")
+
+
 def test_a_rule_that_is_mostly_wrong_is_a_note_with_preview_too(tmp_path: Path) -> None:
     start = 'import torch\nimport torch.distributed as dist\n\ndist.init_process_group("nccl")\n'
     folder = project(tmp_path, train=f"{start}dist.all_reduce(torch.ones(2))\n")

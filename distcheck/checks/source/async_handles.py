@@ -30,7 +30,9 @@ def handle_is_kept(program: Program) -> Iterator[Finding]:
             continue
         if _is_warm_up(program, call) or _is_sent_unchanged(program, call):
             continue
-        tensor = call.argument_text(0) or "its tensors"
+        # gather() writes into its second argument, which only the destination passes
+        output = next((OUTPUT[target] for target in call.targets if target in OUTPUT), (0, None))
+        tensor = call.argument_text(*output) or call.argument_text(0) or "its tensors"
         many = call.is_to(D + "batch_isend_irecv")
         text = (
             f"for work in {callee_text(call)}({tensor}): work.wait()"

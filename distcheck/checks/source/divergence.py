@@ -119,7 +119,7 @@ def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
         if all(_depends_on_rank(Value((atom,))) for atom in ranks):
             yield call.found(
                 rules.DC706,
-                f"`{call.text()}` gets another list on every rank, but all ranks must pass the same list",
+                f"`{call.text()}` gets a list that depends on the rank, but all ranks must pass the same list",
                 fix="make all groups on all ranks: loop over the lists of all groups in the same order everywhere, and "
                 "call new_group for each. Keep the one with this rank in it. Or pass "
                 "use_local_synchronization=True",
