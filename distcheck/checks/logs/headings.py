@@ -15,7 +15,9 @@ from .sources import who_by_name
 
 #: The row of lines at which the text of one file or process begins or ends.
 SECTION = "section"
-#: Sections of one file that are distinguished, at most.
+#: Lines of Slurm, which it writes for a step.
+_OF_STEP = lazy(r"(?:slurmstepd|srun|sbatch): ")
+#: Sections of one file that are distinguished, at most. The writer of what follows is unknown.
 _MOST_SECTIONS = 10_000
 #: Characters of a line above a traceback that are read.
 _LONGEST_HEADING = 300
@@ -52,6 +54,14 @@ _FAILED = lazy(
     + r"\]? (?:has )?(?:failed|crashed|died)[.!]*$"
     r"|^exception in device=\w{2,5}:(?P<device>\d{1,6}):)"
 )
+_WITH_A_RANK = r"tensors?|matri(?:x|ces)|arrays?|operands?|(?:q?lo|do)ra|adapters?|documents?"
+#: Words before a rank that is a tensor's or an adapter's, or that of a process which the writer lost.
+_NOT_FAILED = lazy(
+    rf"(?i)\b(?:{_WITH_A_RANK}|sockets?|connect\w*|communicat\w*|peers?|send\w*|receiv\w*|recv\w*|wait\w*)\b"
+)
+_ITS_RANK = lazy(rf"(?i) (?:{_WITH_A_RANK})\b")
+#: Characters before a statement in which such words count.
+_BEFORE = 24
 _ANY_RANK = lazy(r"(?i)\brank[ :=#_\[-]{0,2}(\d{1,6})\b")
 #: A line that begins with a time or a level is a script's own logger's, which prints a traceback below its message.
 _LOGGED = lazy(r"\[?(?:\d{4}[-/]\d\d|\d\d[-/:]\d\d|\d\d-[A-Z][a-z]{2}-|(?:ERROR|CRITICAL|FATAL)\b)")
@@ -62,6 +72,9 @@ def stated_rank(text: str) -> int | None:
     """Return the rank that a line reports as failed, or None where it names another one as well."""
     match = _ALONE.match(text) or _FAILED.search(text)
     if match is None:
+        return None
+    start, end = match.span()
+    if _NOT_FAILED.search(text[max(0, start - _BEFORE) : end]) or _ITS_RANK.match(text[end:]):
         return None
     found = match.groupdict()
     rank = int(next(number for number in found.values() if number is not None))
@@ -99,7 +112,7 @@ class Sections:
         """Note a heading; return whether another section begins."""
         text = text.strip()
         path, output = _PATH.match(text), _OUTPUT.match(text)
-        if len(self._lines) >= _MOST_SECTIONS:
+        if len(self._lines) > _MOST_SECTIONS:
             return False
         if output is not None:
             who = LineAuthor(int(output["rank"])) if output["edge"] == "Begin" else UNKNOWN_WRITER
@@ -108,12 +121,15 @@ class Sections:
         else:
             return False
         self._lines.append(line)
-        self._writers.append(who)
+        self._writers.append(who if len(self._lines) <= _MOST_SECTIONS else UNKNOWN_WRITER)
         return True
 
     def events(self, events: Sequence[Event]) -> tuple[Event, ...]:
         """Return events with the writer of their section."""
-        return tuple(event._replace(who=filled(event.who, self._writer(event.line))) for event in events)
+        return tuple(
+            event if _OF_STEP.match(event.text) else event._replace(who=filled(event.who, self._writer(event.line)))
+            for event in events
+        )
 
     def rank_streams(self, streams: Sequence[RankStream], lines: int) -> tuple[RankStream, ...]:
         """Return streams with those of the sections."""

@@ -81,7 +81,7 @@ _BRACKET = lazy(
     + r")(?P<dz>"
     + _ZONE
     # SGLang writes its rank of tensor parallelism behind the time: it counts over all hosts
-    + r")(?: (?:[\w.]+:\d+|[IWEDFC] \d+ \d+|(?:DP\d+ )?TP(?P<tp>\d{1,5})(?P<tpp> PP\d+)?(?: EP\d+)?))?\] ?)"
+    + r")(?: (?:[\w.]+:\d+|[IWEDFC] \d+ \d+|(?:DP(?P<dp>\d{1,5}) )?TP(?P<tp>\d{1,5})(?P<tpp> PP\d+)?(?: EP\d+)?))?\] ?)"
     r"|(?P<hf>"
     + _LEVEL
     + r"\|(?:(?P<hd>"
@@ -542,7 +542,8 @@ def _of_date(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str)
     prefixes._clock.saw(int(match["dd"][:4]))
     _time(found, full(match["dd"], match["dt"], match["dz"] or ""))
     found.setdefault("time", None)
-    if match["tp"] and not match["tpp"]:
+    # below the number of its replica, it counts the ranks of that replica
+    if match["tp"] and not match["tpp"] and int(match["tp"]) >= int(match["dp"] or 0):
         found.setdefault("weak_rank", int(match["tp"]))
     return match.end()
 

@@ -104,6 +104,11 @@ def test_a_heading_counts_for_one_traceback(tmp_path: Path) -> None:
         ("Failed to broadcast the state. Start on rank 3", None),
         ("ranks 0-3:", None),
         ("rank: 3 (local_rank: 3)", None),
+        ("ValueError: conversion failed on tensor of rank 4", None),
+        ("LinAlgError: matrix of rank 2 failed", None),
+        ("RuntimeError: merge failed in rank 16 adapter", None),
+        ("ERROR: communication with rank 1 failed", None),
+        ("RuntimeError: Socket error from rank 3", None),
     ],
 )
 def test_statements(line: str, rank: int | None) -> None:
@@ -132,6 +137,22 @@ def test_the_text_below_the_heading_of_a_file_is_of_its_process(
     report = report_of(f"{before}{heading}\nstep 4711\n{TRACEBACK}\n{end}\n{LOST}", tmp_path)
     assert report.story["guilty"].get(name) == number
     assert report.story["first"]["text"] == "ValueError: no such layer"
+
+
+def test_lines_of_slurm_below_the_heading_of_a_file_are_of_no_rank(tmp_path: Path) -> None:
+    files = "==> logs/rank_6.log <==\nstep 1\n==> logs/rank_7.log <==\nstep 1\n"
+    report = report_of(
+        files + "slurmstepd: error: *** JOB 4711 ON node1 CANCELLED AT 2026-03-01T10:00:00 DUE TO TIME LIMIT ***\n",
+        tmp_path,
+    )
+    assert [finding.code for finding in report.findings][:1] == ["DC125"]
+    assert "rank" not in report.story["first"]
+
+
+def test_below_more_headings_than_are_kept_no_rank_is_known(tmp_path: Path) -> None:
+    part = "==> rank_7.log <==\nstep 4711\n"
+    assert failed_rank(f"{part * 10_000}==> rank_3.log <==\n{TRACEBACK}", tmp_path / "more") is None
+    assert failed_rank(f"{part * 9_000}==> rank_3.log <==\n{TRACEBACK}", tmp_path / "fewer") == 3
 
 
 def test_the_same_words_below_two_headings_are_of_two_processes(tmp_path: Path) -> None:

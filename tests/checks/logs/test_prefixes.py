@@ -80,6 +80,7 @@ STYLES = (
     Style("[2025-11-22 07:43:25 TP3] ", LineAuthor(rank=3), TIME),
     Style("[2025-11-22 07:43:25 DP1 TP3 EP3] ", LineAuthor(rank=3), TIME),
     # a rank of tensor parallelism among several stages is no rank of the job
+    Style("[2025-11-22 07:43:25 DP3 TP1] ", LineAuthor(), TIME),
     Style("[2025-11-22 07:43:25 TP3 PP1] ", LineAuthor(), TIME),
     Style("[2025-11-22T07:43:25.250Z] 1a2b3c4d [rank=3] || ", LineAuthor(rank=3), TIME + 0.25),
     Style("[2025-11-22T07:43:25.250Z] 1a2b3c4d || [rank=3] ", LineAuthor(rank=3), TIME + 0.25),
