@@ -16,7 +16,7 @@ from distcheck.core.model import Edit, Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 from distcheck.launch.model import NODE_LAUNCHERS
 
-from .context import shown
+from .context import may_be_started_by_variable, shown
 from .model import LaunchFile, LaunchFiles, Scalar
 from .paths import folders_above
 
@@ -53,8 +53,8 @@ _DIRECTIVE = re.compile(r"#SBATCH[ \t]+(\S.*)")
 _OTHERS = re.compile(r"#(?:COBALT|OAR|PJM|MSUB|\$) *-")
 _TEMPLATE = re.compile(r"(?i)templ|tmpl|\.(?:j2|jinja2?|in)$|skeleton")
 _FILLS_IN = re.compile(r"\b(?:envsubst|sed|perl|awk|m4|jinja2?)\b")
-#: Names of a log that differ by the task of an array: %a, %j, %J, also with a width.
-_OF_EACH_TASK = re.compile(r"%\d*[ajJ]")
+#: Names of a log that differ by the task of an array: %a, %j, %J, also with a width; %N if they run on several nodes.
+_OF_EACH_TASK = re.compile(r"%\d*[ajJN]")
 #: Programs that start steps of the job, or may.
 _STARTS_STEPS = re.compile(r"\b(?:srun|mpirun|mpiexec|orterun|prun)\b")
 _RISK = "who submits the script must give the number"
@@ -203,7 +203,7 @@ def _output_of_an_array(file: LaunchFile, directives: Mapping[str, Scalar]) -> I
         return
     written = str(output.value)
     # %A is the number of the array; %j and %J those of the task
-    if _OF_EACH_TASK.search(written) or written in ("none", "/dev/null") or "open-mode" in directives:
+    if _OF_EACH_TASK.search(written) or written == "none" or written.startswith("/dev/") or "open-mode" in directives:
         return
     own = written.replace("%A", "%A_%a") if "%A" in written else re.sub(r"(\.\w+)?$", r"_%A_%a\1", written, count=1)
     yield rules.DC814.found(
@@ -212,7 +212,7 @@ def _output_of_an_array(file: LaunchFile, directives: Mapping[str, Scalar]) -> I
         where=output.span.where(object="directive"),
         evidence={"option": "--output", "array": str(array.value)},
         fix=Fix(
-            f"name the task in it: --output={own}",
+            f"name the task in it: --output={output.written.replace(written, own)}",
             edits=output.span.literal_edit(output.written, output.written.replace(written, own)),
             where="job-script",
             risk="the logs then have other names",
@@ -243,13 +243,16 @@ def _signal_without_steps(file: LaunchFile, directives: Mapping[str, Scalar]) ->
     ranks = [site for site in file.sites if site.command.launcher in NODE_LAUNCHERS]
     if not ranks or len(ranks) < len(file.sites) or _STARTS_STEPS.search(body):
         return
+    if any(map(may_be_started_by_variable, ranks)):
+        return
+    launcher, first = ranks[0].command.launcher, ranks[0].command.wrappers
     yield rules.DC814.found(
         f"--signal={shown(text)} reaches the steps that srun starts, not the batch shell and its programs: "
-        f"{ranks[0].command.launcher} in line {ranks[0].span.line} does not get it",
+        f"{launcher} in line {ranks[0].span.line} does not get it",
         severity=Severity.WARNING,
         where=scalar.span.where(object="directive"),
         evidence={"option": "--signal", "value": text},
-        fix=Fix(f"make the launch a step: write srun before {ranks[0].command.launcher}", where="job-script"),
+        fix=Fix(f"make the launch a step: write srun before {first[0] if first else launcher}", where="job-script"),
     )
 
 

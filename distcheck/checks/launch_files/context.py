@@ -301,6 +301,12 @@ def _holds(outer: Span, inner: Span) -> bool:
     return outer.path == inner.path and starts and ends
 
 
+def may_be_started_by_variable(site: LaunchSite) -> bool:
+    """Return whether an unknown variable stands before a launcher: ``$LAUNCHER torchrun`` may start it by srun."""
+    words = [word.text for word in site.words[:2]]
+    return len(words) == 2 and only_variable(words[0]) is not None and not words[1].startswith("-")
+
+
 def by_each_task(site: LaunchSite, word: Word) -> bool | None:
     """Return whether each task expands the variables of a word; None if unknown."""
     if word.by_each_task is not True:

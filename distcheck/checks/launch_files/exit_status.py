@@ -43,6 +43,8 @@ _STARTS_NOTHING = frozenset(("--dry-run", "--dry_run", "--dryrun", "--help", "-h
 _STAYS = frozenset(("sleep", "tail", "fg", "wait"))
 #: What starts a program that is meant to outlive the script.
 _DETACHES = frozenset(("nohup", "setsid", "tmux", "screen"))
+#: A launch that another shell leaves in its background. The sign of this shell itself is outside of the command.
+_LEFT_THERE = re.compile(r"(?s)[\"'\n].*\b(?:nohup|setsid)\b[^\n]*(?<![&>])&(?![&>\d])")
 #: Remote shells for many hosts, which return 0 without -S (pdsh(1), clush(1)).
 _SHELLS_OF_HOSTS = frozenset(("pdsh", "clush"))
 #: What reads the status itself; a message with the status (``echo "ended with $?"``) does not keep it.
@@ -50,6 +52,8 @@ _HANDLES = re.compile(r"\$\?|\$\{\?\}|PIPESTATUS|pipestatus")
 #: The first command behind a pipe reads the status: a test, or ``status=$?``.
 _READS_STATUS = re.compile(r"(?:if\b|\[|test\b|case\b|\(\(|(?:local[ \t]+)?\w+=)[^\n]*?\$(?:\?|\{\?\})")
 _MESSAGE = re.compile(r"^[ \t]*(?:echo|printf)\b[^\n;&|]*$", re.MULTILINE)
+#: What a script notes behind ``||``: a variable, or a file.
+_NOTES = re.compile(r"(?:^|[\s;{(])(?:(?P<name>[A-Za-z_]\w*)(?:\[[^]\n]*\])?\+?=|touch[ \t]+[\"']?(?P<file>[\w./-]+))")
 #: A variable that keeps the status: ``status=$?``. If only messages use it, nothing handles the status.
 _KEPT = re.compile(
     r"^[ \t]*(?:local[ \t]+)?(?P<name>[A-Za-z_]\w*)=[\"']?(?:\$\?|\$\{(?:\?|PIPESTATUS\[\d+\])\})[\"']?[ \t]*$",
@@ -274,7 +278,7 @@ class _Script:
     def lost(self, site: LaunchSite) -> list[_Lost]:
         """Return how the status of a launch line is lost; nothing if it is kept, or handled."""
         node = self.command(site)
-        if node is None:
+        if node is None or _is_detached(node):
             return []
         options = self.options_before(node.start_byte)
         if _handles(self.source.text, node.end_byte):
@@ -294,8 +298,12 @@ class _Script:
                     found = found or [self._lost("pipe", last)]
             elif parent.type == "list":
                 if parent.children[0] == node and parent.children[1].type == "||":
-                    right = parent.children[-1]
-                    return found or ([self._lost("ignored", right)] if self._succeeds(right) else [])
+                    return found or self._ignored(parent.children[-1])
+            elif parent.type == "redirected_statement" and (tail := _behind_document(parent)) is not None:
+                operator, right = tail
+                if operator != "|":
+                    return found or (self._ignored(right) if operator == "||" else [])
+                found = found if options.pipefail else found or [self._lost("pipe", right)]
             elif parent.type in _LOOPS or parent.type in _BODIES:
                 if parent.type in _CONDITIONS and parent.child_by_field_name("condition") == node:
                     return found
@@ -314,6 +322,16 @@ class _Script:
                     return found
             node = parent
         return found
+
+    def _ignored(self, right: Any) -> list[_Lost]:
+        """Return that ``|| …`` drops the status, unless the script reads later what it notes: ``|| failed=1``."""
+        text = right.text.decode(errors="replace")
+        behind = _MESSAGE.sub("", self.source.text[right.end_byte :])
+        for match in _NOTES.finditer(text):
+            name = re.escape(match["name"] or match["file"])
+            if re.search(rf"(?<![\w.-]){name}(?![\w-])(?!(?:\[[^]]*\])?\+?=(?!=))", behind):
+                return []
+        return [self._lost("ignored", right)] if self._succeeds(right) else []
 
     def _pipe_around(self, node: Any) -> Any:
         """Return the pipe of which a command is no last part, or None."""
@@ -350,7 +368,12 @@ class _Script:
             return False
         text = self.source.text[node.start_byte : node.end_byte]
         names = {_name_of(child) for child in self.root.named_children if child.type == "function_definition"}
-        return _MAY_END.search(text) is not None or any(re.search(rf"\b{re.escape(name)}\b", text) for name in names)
+        # a document stands for other commands with an ellipsis
+        return (
+            text.startswith("...")
+            or _MAY_END.search(text) is not None
+            or any(re.search(rf"\b{re.escape(name)}\b", text) for name in names)
+        )
 
     def _waited(self, node: Any) -> _Lost | None:
         """Return the ``wait`` without a process that decides for a launch in the background, or that there is none."""
@@ -473,6 +496,29 @@ def _runs_all(loop: Any) -> bool:
     if loop.type == "do_group":
         loop = loop.parent
     return loop.type in ("for_statement", "c_style_for_statement") and _LEAVES.search(loop.text) is None
+
+
+def _behind_document(statement: Any) -> tuple[str, Any] | None:
+    """Return what follows the beginning of a here-document in its line: ``<<'END' || exit``, ``<<'END' | tee log``."""
+    document = next((child for child in statement.children if child.type == "heredoc_redirect"), None)
+    for child in () if document is None else document.children:
+        if child.type in ("||", "&&"):
+            return child.type, child.next_sibling
+        if child.type == "pipeline":
+            return "|", child.named_children[-1]
+    return None
+
+
+def _is_detached(node: Any) -> bool:
+    """Return whether a command leaves the launch to a terminal, or to the background of another shell.
+
+    Its status is then not that of the launch: ``tmux new -d``, ``ssh host "nohup torchrun … &"``.
+    """
+    words = node.text.decode(errors="replace").split()
+    if words[0] in ("tmux", "screen"):
+        return True
+    whole = node.parent if node.parent.type == "redirected_statement" else node
+    return _LEFT_THERE.search(whole.text.decode(errors="replace")) is not None
 
 
 def _is_background(node: Any) -> bool:

@@ -31,6 +31,7 @@ from .context import (
     job_nodes,
     launch_lines,
     location_of,
+    may_be_started_by_variable,
     only_variable,
     stays_outside,
     step_of,
@@ -396,8 +397,10 @@ def _started_once(site: LaunchSite) -> Iterator[Finding]:
     expected = expected_nodes(site)
     deepspeed = command.launcher == "deepspeed"
     own = site.words[: len(site.words) - len(command.script_args)]
-    if deepspeed and any(word.text.startswith(("$", "`")) for word in own):
+    if deepspeed and any(word.text.startswith(("$", "`", "-H", "-i")) for word in own):
         return  # options that only the shell knows may name the hosts
+    if may_be_started_by_variable(site):
+        return
     waits = not deepspeed and expected is not None and expected.high > 1
     expects = f", and waits for {expected.text} nodes" if waits and expected is not None else ""
     yield rules.DC108.found(

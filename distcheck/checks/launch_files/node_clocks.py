@@ -15,6 +15,7 @@ from .context import (
     is_remote,
     launch_lines,
     location_of,
+    setting,
     several_nodes,
     shown,
     step_of,
@@ -25,8 +26,15 @@ from .model import LaunchFiles, LaunchSite, Word
 
 #: The time to the second or finer, as the shell takes it.
 _CLOCK = re.compile(
-    r"(?:\$\(|`)\s*date\b(?P<format>[^)`]*)(?:\)|`)|\$\{?(?:EPOCHSECONDS|EPOCHREALTIME|SECONDS|RANDOM)\b"
+    r"(?:\$\(|`)\s*date\b(?P<format>[^)`]*)(?:\)|`)|\$\{?(?:EPOCHSECONDS|EPOCHREALTIME|SECONDS|(?P<random>RANDOM))\b"
 )
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+#: What each node does, without and with a random number.
+_READS = ("reads its own clock", "draws its own random number")
+#: What differs by the node on purpose.
+_OF_NODE = re.compile(r"(?i)hostname|\$\{?(?:HOST\b|\w*(?:rank|nodeid|procid|node_?name|uuid)\w*)|\$\$")
+#: Options whose value is a name.
+_NAMING = re.compile(r"(?i)dir|name|path|out|log|folder|run|exp|save|ckpt|checkpoint|(?:^|[-_])id$|tag")
 _COARSE = re.compile(r"\+(?!.*%[sSTXcrN])")
 #: Kinds of files that are no script of a node.
 _SHOWN = frozenset({"markdown", "slurm"})
@@ -39,13 +47,16 @@ def nodes_share_names(launch_files: LaunchFiles) -> Iterator[Finding]:
     for _, site in launch_lines(launch_files):
         if not several_nodes(site):
             continue
-        for word in site.words[len(site.words) - len(site.command.script_args) :]:
-            text = with_variables(site, word.text)
-            match = _CLOCK.search(text)
+        words = site.words[len(site.words) - len(site.command.script_args) :]
+        for word, before in zip(words, (None, *words), strict=False):
+            match = _clock_in(site, word)
             if match is None or _COARSE.search(match["format"] or "") or not _is_read_by_each_node(site, word):
                 continue
+            if not _is_shared_name(word.text, match[0], "" if before is None else before.text):
+                continue
             yield rules.DC767.found(
-                f"each node reads its own clock for {shown(word.text)}, so the ranks of two nodes get different names",
+                f"each node {_READS[match['random'] is not None]} for {shown(word.text)}, so the ranks of two nodes "
+                "get different names",
                 # a script may use the name on rank 0 only
                 severity=Severity.INFO,
                 where=location_of(site, word),
@@ -56,6 +67,27 @@ def nodes_share_names(launch_files: LaunchFiles) -> Iterator[Finding]:
                     where="job-script",
                 ),
             )
+
+
+def _clock_in(site: LaunchSite, word: Word) -> re.Match[str] | None:
+    """Return the clock in a word, or in a variable that the shell of each node sets."""
+    if (match := _CLOCK.search(word.text)) is not None:
+        return match
+    given = [setting(site, name) for pair in _VARIABLE.findall(word.text) for name in pair if name]
+    # the job script has set the others, once
+    once = step_of(site).starter is not None or is_remote(site)
+    if once and not any(one is not None and one.by_each_task for one in given):
+        return None
+    return _CLOCK.search(with_variables(site, word.text))
+
+
+def _is_shared_name(word: str, clock: str, before: str) -> bool:
+    """Return whether a word is a name that all nodes share, as a path: no number alone, and no name of the node."""
+    if _OF_NODE.search(word):
+        return False
+    option = word.partition("=")[0] if word.startswith("-") and "=" in word else before
+    alone = word.rpartition("=")[2].strip("\"'") == clock
+    return not alone or _NAMING.search(option) is not None
 
 
 def _is_read_by_each_node(site: LaunchSite, word: Word) -> bool:
