@@ -43,8 +43,13 @@ _STARTS_NOTHING = frozenset(("--dry-run", "--dry_run", "--dryrun", "--help", "-h
 _STAYS = frozenset(("sleep", "tail", "fg", "wait"))
 #: What starts a program that is meant to outlive the script.
 _DETACHES = frozenset(("nohup", "setsid", "tmux", "screen"))
+#: A command that is the name of a function.
+_NAME = re.compile(r"[A-Za-z]\w*_\w+")
+_SOURCES = re.compile(r"(?m)^[ \t]*(?:source|\.)[ \t]")
 #: A launch that another shell leaves in its background. The sign of this shell itself is outside of the command.
-_LEFT_THERE = re.compile(r"(?s)[\"'\n].*\b(?:nohup|setsid)\b[^\n]*(?<![&>])&(?![&>\d])")
+_LEFT_THERE = re.compile(
+    r"(?s)[\"'\n].*(?:\b(?:nohup|setsid)\b[^\n]*(?<![&>])&(?![&>\d])|\b(?:tmux|screen)[ \t]+(?:new|-d))"
+)
 #: Remote shells for many hosts, which return 0 without -S (pdsh(1), clush(1)).
 _SHELLS_OF_HOSTS = frozenset(("pdsh", "clush"))
 #: What reads the status itself; a message with the status (``echo "ended with $?"``) does not keep it.
@@ -239,7 +244,8 @@ class _Script:
             pipefail = "pipefail" in options
         for match in _SET.finditer(self.source.text[:offset]):
             words = match["words"].split()
-            on = match["name"] == "setopt" or (match["name"] == "shopt" and "-so" in words)
+            flags = {letter for word in words if word[0] == "-" for letter in word}
+            on = match["name"] == "setopt" or (match["name"] == "shopt" and flags >= {"s", "o"})
             for word in words:
                 if word[0] in "-+":
                     on = word[0] == "-" if match["name"] == "set" else on
@@ -363,17 +369,16 @@ class _Script:
         return self._lost("behind", behind[-1]) if decides else None
 
     def _may_end(self, node: Any) -> bool:
-        """Return whether a statement may end the script with another status, itself or in a function of the file."""
+        """Return whether a statement may end the script with another status, itself or in a function."""
         if self._succeeds(node):
             return False
         text = self.source.text[node.start_byte : node.end_byte]
+        if text.startswith("...") or _MAY_END.search(text) is not None:
+            return True  # a document writes an ellipsis for other commands
+        if _NAME.fullmatch(text) is not None and _SOURCES.search(self.source.text[: node.start_byte]) is not None:
+            return True  # a function of a sourced file
         names = {_name_of(child) for child in self.root.named_children if child.type == "function_definition"}
-        # a document stands for other commands with an ellipsis
-        return (
-            text.startswith("...")
-            or _MAY_END.search(text) is not None
-            or any(re.search(rf"\b{re.escape(name)}\b", text) for name in names)
-        )
+        return any(re.search(rf"\b{re.escape(name)}\b", text) for name in names)
 
     def _waited(self, node: Any) -> _Lost | None:
         """Return the ``wait`` without a process that decides for a launch in the background, or that there is none."""
