@@ -1,0 +1,38 @@
+"""The head is not sharded; the activation and the dropout have nothing to average."""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+
+class Model(nn.Module):
+    def __init__(self, width, depth):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+        self.head = nn.Linear(width, 10)
+        self.act = nn.GELU()
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.drop(self.act(x)))
+
+
+def main(loader):
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(dist.get_rank() % 8)
+    model = Model(64, 4).cuda()
+    for block in model.blocks:
+        fully_shard(block)  # expect: DC758=warning
+    optimizer = torch.optim.AdamW(model.parameters())
+    for x in loader:
+        model(x).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main([torch.zeros(2, 64)])
