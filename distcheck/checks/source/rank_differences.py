@@ -15,11 +15,13 @@ from distcheck.core.registry import probe
 from .collective_sequences import condition_text, flow_of, partial_guards
 from .collective_signatures import GATHERED, OPERATIONS, ROOTS, TENSORS
 from .conditions import runs_without_other_ranks
+from .loader_loops import loaders_in
 from .models import wraps
 from .program import Program, SourceCall
 from .source_text import last_name
 from .tensor_devices import LIKE
 from .term_queries import by_rank, callee_text, origin_call, origins, parts
+from .undivided_data import is_divided
 from .values import NOTHING_KNOWN, PARTIAL, Atom, Kind, RankCondition, Who
 from .vocabulary import D
 
@@ -32,6 +34,7 @@ _SIZED = {
 }
 #: Calls whose result has as many elements as the values of a tensor decide.
 _OF_DATA = frozenset(["bincount", "unique", "unique_consecutive", "nonzero", "argwhere", "masked_select", "where"])
+_JOINS = frozenset(["cat", "concat", "concatenate", "hstack", "vstack"])
 #: How to give results of these calls one size.
 _FIXED_SIZES = dict.fromkeys(_OF_DATA, "gather the sizes first, pad to the largest one, and cut afterwards")
 _FIXED_SIZES["bincount"] = "give bincount() the number of classes, the same on all ranks: minlength=…"
@@ -181,11 +184,37 @@ def _sized_by_data(maker: SourceCall) -> Atom | None:
     function = any(target.startswith("torch.") for target in maker.targets)
     if maker.method == "bincount" and maker.positional > (2 if function else 1):
         return None  # minlength by position
-    if maker.method == "where" and maker.positional != 1:
+    if maker.method == "where" and (maker.positional != 1 or maker.keywords):
+        return None
+    given = maker.argument_term(0, "input") if function else maker.receiver_term
+    if _has_other_values(maker, given) or _is_of_one_order(maker.program, maker.file, given):
         return None
     data = (maker.argument(0, "input") or NOTHING_KNOWN) if function else maker.receiver
     own = [atom for atom in data if atom.kind == Kind.BATCH or (atom.kind == Kind.TEST and atom.const == Who.BY_DATA)]
     return own[0] if own and len(own) == len(data.atoms) else None
+
+
+def _has_other_values(maker: SourceCall, term: int) -> bool:
+    """Return whether something else is joined to the data: ``torch.cat([labels, torch.arange(classes)])``."""
+    joined = maker.terms[term]
+    if joined[0] != "c" or last_name(maker.terms, joined[1]) not in _JOINS or not joined[2]:
+        return False
+    items = maker.terms[joined[2][0]]
+    return items[0] in ("l", "t") and not all(maker.term_value(item).has(Kind.BATCH) for item in items[1])
+
+
+def _is_of_one_order(program: Program, file: int, term: int) -> bool:
+    """Return whether data come from loaders that give all ranks the same batches: no sampler, and no shuffling."""
+    loaders = {
+        loader
+        for number in program.subterms(file, term)
+        for loader in loaders_in(program, program.evaluator.value(file, number))
+    }
+    rows = [program.event_row(*loader) for loader in loaders]
+    return bool(rows) and not any(
+        isinstance(row, SourceCall) and (is_divided(program, row) or row.constant(2, "shuffle", False) is not False)
+        for row in rows
+    )
 
 
 def _list_on_all_ranks(program: Program, call: SourceCall, target: str) -> Iterator[Finding]:
