@@ -270,6 +270,11 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
         # what comes out of another wrapper is trained through that: a generator through its critic
         if flow.has_wrapper(call.file, given, any_of_them=True) or _attacks(program, call, given):
             continue
+        if any(
+            one.term[1] == call.term[1] and flow.has_wrapper(one.file, one.argument_terms, any_of_them=True)
+            for one in calls_in(program, (call.file, call.scope))
+        ):
+            continue  # the features of real samples, next to those of generated ones
         if not flow.alone(call.file, call.scope, call.event[7]) or not _may_step(program, call):
             continue
         if call.file not in by_hand:
