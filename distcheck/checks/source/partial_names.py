@@ -17,7 +17,7 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from . import call_paths
-from .collective_sequences import condition_text, flow_of, who_runs
+from .collective_sequences import condition_text, flow_of, partial_guards, who_runs
 from .extract import parse
 from .program import PARTIAL, EventRow, Program, SourceCall, cached
 from .rank_reach import Guard
@@ -35,6 +35,8 @@ _ERRORS_OF_NONE = {
 _MOST_CALLERS = 8
 _BUILTINS = frozenset(dir(builtins))
 _WORD = re.compile(r"\w+")
+#: A variable of which a method is called, or an item is set.
+_FILLED = re.compile(r"(?P<name>\w+)[.\[]")
 
 
 class _Reading(NamedTuple):
@@ -124,12 +126,13 @@ def _read_names(program: Program, file: int, scope: int, names: dict[str, _Parti
     if "nonlocal" in words:
         shared.update(name for node in ast.walk(tree) if isinstance(node, ast.Nonlocal) for name in node.names)
     nodes = list(_own_nodes(tree))
+    by_rank = {*names, *_names_by_rank(program, own_rows), *_functions_that_read(nodes, names)}
     for name, (rows, guard, else_none) in candidates.items():
         assigned = len(own.bindings.get(name, ())) if else_none else len(rows)
         if name in shared or _is_bound_otherwise(nodes, name, assigned):
             continue
         for reading in readings.get(name, ()):
-            if reading.tried or any(_mentions(test, names) for test in reading.tests):
+            if reading.tried or any(_mentions(test, by_rank) for test in reading.tests):
                 continue
             if else_none and not reading.of_none:
                 continue
@@ -141,6 +144,37 @@ def _read_names(program: Program, file: int, scope: int, names: dict[str, _Parti
                 error = reading.of_none if else_none else "NameError"
                 yield _found(program, row, f"`{name}`", error, candidates[name], way)
                 break
+
+
+def _functions_that_read(nodes: Iterable[ast.AST], names: Container[str]) -> Iterator[str]:
+    """Yield the functions in a function that read one of these names: a call of them may test it."""
+    for node in nodes:
+        value = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda) else node
+        if isinstance(value, _FUNCTIONS) and any(
+            isinstance(one, ast.Name) and one.id in names for one in ast.walk(value)
+        ):
+            targets = node.targets if isinstance(node, ast.Assign) else ()
+            yield from (one.id for one in targets if isinstance(one, ast.Name))
+            yield from filter(None, [getattr(value, "name", "")])
+
+
+def _names_by_rank(program: Program, own_rows: Sequence[EventRow]) -> Iterator[str]:
+    """Yield the variables of a function that a rank check sets or fills: a test of them, or a loop, is one by rank."""
+    bound = {str(row.payload[0]) for row in own_rows if row.kind == "bind"}
+    for row in own_rows:
+        if row.kind == "bind":
+            term = row.payload[1]
+            chosen = (
+                term >= 0
+                and row.terms[term][0] == "?"
+                and program.evaluator.test(row.file, row.terms[term][1]).who in PARTIAL
+            )
+            if chosen or partial_guards(row):
+                yield str(row.payload[0])
+        elif row.kind in ("store", "call"):
+            match = _FILLED.match(row.text())
+            if match is not None and match["name"] in bound and partial_guards(row):
+                yield match["name"]
 
 
 def _words_by_line(program: Program, file: int, scope: Scope) -> dict[str, list[int]]:
@@ -262,6 +296,10 @@ def _readings(tree: ast.AST, names: Container[str]) -> dict[str, list[_Reading]]
             inner, trying = tests, tried
             if isinstance(node, (ast.If, ast.While)) and field in ("body", "orelse"):
                 inner = (*tests, node.test)
+            elif isinstance(node, (ast.For, ast.AsyncFor)) and field == "body":
+                inner = (*tests, node.iter)
+            elif isinstance(node, ast.With) and any(map(_suppresses, node.items)):
+                trying = True
             # `writer.add(x) if rank == 0 else None` and `rank == 0 and writer.add(x)` are tests, too
             if (isinstance(node, (ast.Try, ast.IfExp)) and field in ("body", "orelse")) or isinstance(node, ast.BoolOp):
                 trying = True
@@ -276,6 +314,12 @@ def _readings(tree: ast.AST, names: Container[str]) -> dict[str, list[_Reading]]
     for readings in found.values():
         readings.sort(key=lambda one: (one.node.lineno, one.node.col_offset))
     return found
+
+
+def _suppresses(item: ast.withitem) -> bool:
+    """Return whether a context manager is ``contextlib.suppress(…)``."""
+    called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None
+    return getattr(called, "attr", getattr(called, "id", "")) == "suppress"
 
 
 def _mentions(test: ast.expr, names: Container[str]) -> bool:
@@ -350,7 +394,7 @@ def _attributes(program: Program) -> Iterator[Finding]:
         found.setdefault((file, owner), {})[name] = _Partial(rows, guard, len(rows) < len(stores))
     for (file, owner), names in found.items():
         for call in program.calls_in((file,)):
-            if evaluator.owner_of(call.file, call.scope) != owner or call.inside("try"):
+            if evaluator.owner_of(call.file, call.scope) != owner or call.inside("try") or call.within("suppress"):
                 continue
             for name, (rows, guard, else_none) in list(names.items()):
                 error = _error_of_attribute(call, name, else_none)
