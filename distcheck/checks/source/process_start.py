@@ -398,8 +398,11 @@ def rendezvous_in_the_code(program: Program) -> Iterator[Finding]:
             if local.intersection(program.component(row.file)):
                 message += "; under torchrun no process listens there, and all ranks wait"
         else:
-            message = f"{constant.what} is set to {value}, which overrides the launcher"
-            advice = f'drop the assignment, or set a default only: os.environ.setdefault("{constant.what}", "{value}")'
+            message = f"{constant.what} is set to {value}"
+            advice = f'set a default only: os.environ.setdefault("{constant.what}", "{value}")'
+            if not in_spawned_process(program, row):
+                message += ", which overrides the launcher"
+                advice = f"drop the assignment, or {advice}"
             if constant.ports:
                 message += "; a second job on the host uses the same port"
             elif constant.host in _LOCAL:
