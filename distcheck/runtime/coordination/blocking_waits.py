@@ -36,8 +36,8 @@ class WaitRecorder(Protocol):
     inside: dict[int, RecordedCall]
     #: the last call, if it raised
     raised: CollectiveCall | None
-    #: called with a call or wait that raised, and its error
-    on_raised: Callable[[CollectiveCall, BaseException], None] | None
+    #: called with a call or wait that ended, and its error; None: it succeeded
+    on_end: Callable[[CollectiveCall, BaseException | None], None] | None
     pairs: PairCounts
 
     def wait_for_keys(self, method: str, keys: Sequence[Any]) -> RecordedCall:
@@ -105,9 +105,12 @@ class BlockingWaits:
             yield
         except BaseException as error:
             self._recorder.raised = note.call
-            if self._recorder.on_raised is not None:
-                self._recorder.on_raised(note.call, error)
+            if self._recorder.on_end is not None:
+                self._recorder.on_end(note.call, error)
             raise
+        else:
+            if self._recorder.on_end is not None:
+                self._recorder.on_end(note.call, None)
         finally:
             del self._recorder.inside[thread]
 

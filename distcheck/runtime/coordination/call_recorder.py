@@ -84,8 +84,8 @@ class CallRecorder:
         self.backends: dict[str, str] = {}
         #: the last call or wait that began, if it raised
         self.raised: CollectiveCall | None = None
-        #: called with a call or wait that raised, and its error; it may not raise
-        self.on_raised: Callable[[CollectiveCall, BaseException], None] | None = None
+        #: called with a call or wait that ended, and its error; None: it succeeded. It may not raise
+        self.on_end: Callable[[CollectiveCall, BaseException | None], None] | None = None
         #: why the last call was not recorded; "": all were
         self.error = ""
         #: the default group exists
@@ -209,11 +209,13 @@ class CallRecorder:
                     returned = function(*args, **kwargs)
                     if not waits:
                         self._keep_handles(returned, note)
+                    elif self.on_end is not None:
+                        self.on_end(call, None)
                     return returned
                 except BaseException as error:
                     self.raised = note.call
-                    if self.on_raised is not None:
-                        self.on_raised(call, error)
+                    if self.on_end is not None:
+                        self.on_end(call, error)
                     raise
                 finally:
                     if call.group in self._before_pairs and kind.pair:

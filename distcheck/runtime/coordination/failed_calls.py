@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from distcheck import rules
@@ -12,7 +12,7 @@ from distcheck.core.model import Finding, Fix
 from distcheck.core.registry import probe
 
 from .call_recorder import CallRecorder
-from .call_signatures import KINDS
+from .call_signatures import KINDS, MAKING
 from .frames import innermost_own
 from .locations import where_of
 from .model import SETUP, CollectiveCall, RecordedCall
@@ -58,6 +58,16 @@ def failures_end_the_script(caught: CaughtFailure) -> Iterator[Finding]:
     )
 
 
+class _Kept(NamedTuple):
+    """A failure, and what was so when it came."""
+
+    failure: CaughtFailure
+    #: groups that the script had begun to make
+    groups: int
+    #: of the group whose call failed
+    ranks: frozenset[int]
+
+
 class FailureObserver:
     """Observes the calls of this process.
 
@@ -66,13 +76,13 @@ class FailureObserver:
 
     def __init__(self, calls: CallRecorder) -> None:
         self._calls = calls
-        self._kept: list[tuple[CaughtFailure, int]] = []
+        self._kept: list[_Kept] = []
         #: groups that the script began to make
         self._groups = 0
         #: optimizer steps since the first failure
         self._steps = 0
         calls.observe_arguments(self._on_call)
-        calls.on_raised = self._raised
+        calls.on_end = self._ended
 
     def attach_backward(self, module: Any) -> None:
         """Observe ``torch.autograd``: DDP calls collectives in a backward pass."""
@@ -88,8 +98,8 @@ class FailureObserver:
         return self._calls.joined or self._calls.left > 0
 
     def found(self) -> Iterator[CaughtFailure]:
-        """Yield the failures for which the script made no new group: it has ended with status 0."""
-        for failure, groups in self._kept:
+        """Yield the failures after which the ranks had no collective and no new group, if the script ended well."""
+        for failure, groups, _ in self._kept:
             # what does not train may find out with init_process_group that it is alone
             if groups == self._groups and (failure.call != _INIT or failure.steps != self._steps):
                 yield failure._replace(steps=self._steps - failure.steps)
@@ -100,29 +110,60 @@ class FailureObserver:
         self._groups += recorded.call.group.startswith(SETUP) and given.get("world_size") != 1
 
     def _run_backward(self, real: Any, *args: Any, **kwargs: Any) -> Any:
+        before = self._counts() if self._kept else {}
         try:
-            return real(*args, **kwargs)
+            returned = real(*args, **kwargs)
         except Exception as error:
             if self._calls.joined:
-                self._note(str(error), "a collective of the backward pass", innermost_own(sys._getframe(1))[0])
+                place = innermost_own(sys._getframe(1))[0]
+                self._note(str(error), "a collective of the backward pass", place, ())
             raise
+        for ranks, number in (self._counts() if before else {}).items():
+            if number > before.get(ranks, number):
+                self._worked(ranks)
+        return returned
 
-    def _raised(self, call: CollectiveCall, error: BaseException) -> None:
-        # a script may poll the keys of a store
-        if isinstance(error, Exception) and call.operation in KINDS:
-            self._note(f"{type(error).__name__}: {error}", call.operation, call.place)
+    def _counts(self) -> dict[frozenset[int], int]:
+        """Return the number of collectives of each set of ranks."""
+        counts: dict[frozenset[int], int] = {}
+        module = sys.modules.get("torch.distributed.distributed_c10d")
+        if module is None:
+            return counts
+        world = module._world
+        for group, title in list(world.pg_names.items()):
+            ranks = frozenset(world.pg_group_ranks.get(group, ()))
+            counts[ranks] = counts.get(ranks, 0) + self._calls.count(group, title)
+        return counts
 
-    def _note(self, text: str, call: str, place: str) -> None:
-        several = os.environ.get("WORLD_SIZE", "").isdigit() and int(os.environ["WORLD_SIZE"]) > 1
-        if len(self._kept) >= _MOST or not (several if call == _INIT else reports_lost_peer(text)):
+    def _ended(self, call: CollectiveCall, error: BaseException | None) -> None:
+        kind = KINDS.get(call.operation)
+        if kind is None:
+            return  # a script may poll the keys of a store
+        ranks = self._calls.groups.get(call.group, ())
+        if error is None:
+            # a root, or one side of a pair, may end alone
+            if self._kept and not (kind.peer or kind.pair or call.operation in MAKING):
+                self._worked(ranks)
+        elif isinstance(error, Exception):
+            self._note(f"{type(error).__name__}: {error}", call.operation, call.place, ranks)
+
+    def _worked(self, ranks: Iterable[int]) -> None:
+        """Forget failures among ranks that have ended a collective since: in another group, or by another try."""
+        present = frozenset(ranks)
+        self._kept = [kept for kept in self._kept if not kept.ranks <= present]
+
+    def _note(self, text: str, call: str, place: str, ranks: Iterable[int]) -> None:
+        size = os.environ.get("WORLD_SIZE", "")
+        world = range(int(size) if size.isdigit() else 1)
+        if len(self._kept) >= _MOST or not (len(world) > 1 if call == _INIT else reports_lost_peer(text)):
             return
         if not self._kept:
             self._count_steps()
         rank = os.environ.get("RANK", "")
         first = (text.strip().splitlines() or [""])[0][:_LONGEST]
-        self._kept.append(
-            (CaughtFailure(int(rank) if rank.isdigit() else 0, place, call, first, self._steps), self._groups)
-        )
+        failure = CaughtFailure(int(rank) if rank.isdigit() else 0, place, call, first, self._steps)
+        # a call of C++ may be in any group
+        self._kept.append(_Kept(failure, self._groups, frozenset(ranks or world)))
 
     def _count_steps(self) -> None:
         module = sys.modules.get("torch.optim.optimizer")

@@ -78,6 +78,17 @@ def peer_is_lost_in_backward(torch: Any, rank: int) -> None:
             model(torch.ones(2, 3)).sum().backward()
 
 
+def rank_goes_on_in_a_group_of_its_own(torch: Any, rank: int) -> None:
+    torch.distributed.init_process_group("gloo")
+    alone = torch.distributed.new_group([0])
+    side = torch.distributed.new_group(timeout=timedelta(seconds=1))
+    if rank == 0:
+        with contextlib.suppress(RuntimeError):
+            torch.distributed.all_reduce(torch.ones(1), group=side)
+        torch.distributed.all_reduce(torch.ones(1), group=alone)
+    torch.distributed.broadcast(torch.ones(1), 0)
+
+
 def no_group(torch: Any, rank: int) -> None:
     with contextlib.suppress(Exception):
         torch.distributed.init_process_group("gloo", world_size=3, rank=rank, timeout=timedelta(seconds=1))
@@ -90,6 +101,7 @@ def no_group(torch: Any, rank: int) -> None:
     [
         (peer_is_lost, ("all_reduce", 1)), (handle_of_a_lost_peer, ("all_reduce", 0)),
         (peer_is_lost_in_backward, ("a collective of the backward pass", 0)), (no_group, ("init_process_group", 1)),
+        (rank_goes_on_in_a_group_of_its_own, ("all_reduce", 0)),
     ],
 )  # fmt: skip
 def test_bad_dc749_dc747(body: Callable[[Any, int], None], expected: tuple[str, int]) -> None:
@@ -128,6 +140,30 @@ def another_group_is_made(torch: Any, rank: int) -> None:
     torch.distributed.init_process_group("gloo", init_method=f"file://{os.environ['SECOND']}", rank=rank, world_size=2)
 
 
+def _side_group_fails(torch: Any, rank: int) -> None:
+    """Let a call fail in a group that only finds out which rank is slow."""
+    torch.distributed.init_process_group("gloo")
+    side = torch.distributed.new_group(timeout=timedelta(seconds=1))
+    if rank == 0:
+        with contextlib.suppress(RuntimeError):
+            torch.distributed.all_reduce(torch.ones(1), group=side)
+
+
+def another_group_works(torch: Any, rank: int) -> None:
+    _side_group_fails(torch, rank)
+    torch.distributed.all_reduce(torch.ones(1))
+
+
+def handle_in_another_group(torch: Any, rank: int) -> None:
+    _side_group_fails(torch, rank)
+    torch.distributed.all_reduce(torch.ones(1), async_op=True).wait()
+
+
+def backward_in_another_group(torch: Any, rank: int) -> None:
+    _side_group_fails(torch, rank)
+    _step(torch, torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1)))
+
+
 def no_group_and_no_step(torch: Any, rank: int) -> None:
     """The script finds out that it is alone, and trains nothing."""
     with contextlib.suppress(Exception):
@@ -137,8 +173,11 @@ def no_group_and_no_step(torch: Any, rank: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
-    [nothing_fails, wrong_argument, polled_key, error_of_the_loss, another_group_is_made, no_group_and_no_step],
-)
+    [
+        nothing_fails, wrong_argument, polled_key, error_of_the_loss, another_group_is_made, another_group_works,
+        handle_in_another_group, backward_in_another_group, no_group_and_no_step,
+    ],
+)  # fmt: skip
 def test_good_dc749_dc747(body: Callable[[Any, int], None], tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECOND", str(tmp_path / "second"))
     assert found(body) == []
