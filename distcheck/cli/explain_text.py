@@ -155,8 +155,9 @@ def _as_log(text: str) -> Answer:
     """Return what ``distcheck log`` finds in a text: the rules of the cause, or why there is none."""
     from distcheck.checks.logs.diagnose import diagnose, timeline_of
     from distcheck.checks.logs.known_causes import KNOWN_CAUSES
+    from distcheck.checks.logs.leading_rows import ERROR_LINE
     from distcheck.checks.logs.model import LogSource
-    from distcheck.checks.logs.reading import ERROR_LINE, SourceReader, matcher_of, signatures
+    from distcheck.checks.logs.reading import SourceReader, matcher_of, signatures
     from distcheck.rules.signatures import Kind
 
     rows = signatures()
