@@ -396,7 +396,8 @@ def _attributes(program: Program) -> Iterator[Finding]:
         for call in program.calls_in((file,)):
             if evaluator.owner_of(call.file, call.scope) != owner or call.inside("try") or call.within("suppress"):
                 continue
-            for name, (rows, guard, else_none) in list(names.items()):
+            for name in sorted(_attributes_in(call) & names.keys()):
+                rows, guard, else_none = names[name]
                 error = _error_of_attribute(call, name, else_none)
                 if not error or _tests_for(program, call, names):
                     continue
@@ -423,6 +424,14 @@ def _is_closed(program: Program, ref: tuple[int, int], name: str) -> bool:
         return False
     given = (call.argument(1, "name") for call in program.calls_named("setattr", files={file}))
     return not any(one is None or not one.only(Kind.CONST) or name in one.constants for one in given)
+
+
+def _attributes_in(call: SourceCall) -> set[str]:
+    """Return the last names of what a call gets, or is a method of, a path that is made from it included."""
+    terms = call.terms
+    given = [terms[term] for term in (*call.argument_terms, call.receiver_term) if term >= 0]
+    given += [terms[term[2]] for term in given if term[0] == "o"]
+    return {term[2] for term in given if term[0] == "a"}
 
 
 def _error_of_attribute(call: SourceCall, name: str, else_none: bool) -> str:
