@@ -46,10 +46,12 @@ _DETACHES = frozenset(("nohup", "setsid", "tmux", "screen"))
 #: A command that is the name of a function.
 _NAME = re.compile(r"[A-Za-z]\w*_\w+")
 _SOURCES = re.compile(r"(?m)^[ \t]*(?:source|\.)[ \t]")
-#: A launch that another shell leaves in its background. The sign of this shell itself is outside of the command.
-_LEFT_THERE = re.compile(
-    r"(?s)[\"'\n].*(?:\b(?:nohup|setsid)\b[^\n]*(?<![&>])&(?![&>\d])|\b(?:tmux|screen)[ \t]+(?:new|-d))"
-)
+#: Where the commands of another shell begin, and what leaves a launch there: in a terminal, or in its background. The
+#: sign of this shell itself is outside of the command.
+_THERE = re.compile(r"[\"'\n]")
+_IN_A_TERMINAL = re.compile(r"\b(?:tmux|screen)[ \t]+(?:new|-d)")
+_WITHOUT_A_TERMINAL = re.compile(r"\b(?:nohup|setsid)\b")
+_BACKGROUND_SIGN = re.compile(r"(?<![&>])&(?![&>\d])")
 #: Remote shells for many hosts, which return 0 without -S (pdsh(1), clush(1)).
 _SHELLS_OF_HOSTS = frozenset(("pdsh", "clush"))
 #: What reads the status itself; a message with the status (``echo "ended with $?"``) does not keep it.
@@ -523,7 +525,16 @@ def _is_detached(node: Any) -> bool:
     if words[0] in ("tmux", "screen"):
         return True
     whole = node.parent if node.parent.type == "redirected_statement" else node
-    return _LEFT_THERE.search(whole.text.decode(errors="replace")) is not None
+    text = whole.text.decode(errors="replace")
+    there = _THERE.search(text)
+    if there is None:
+        return False
+    if _IN_A_TERMINAL.search(text, there.end()):
+        return True
+    return any(
+        (start := _WITHOUT_A_TERMINAL.search(line)) is not None and _BACKGROUND_SIGN.search(line, start.end())
+        for line in text[there.end() :].split("\n")
+    )
 
 
 def _is_background(node: Any) -> bool:
