@@ -26,6 +26,8 @@ _LENGTHS = {
     "get_scheduler": (3, "num_training_steps"),
 }
 _LIBRARIES = ("torch.optim.lr_scheduler.", "transformers.", "diffusers.optimization.")
+#: The head of a loop is shorter; a longer line would cost the square of its length.
+_LONGEST_LINE = 400
 #: A length with one of these is the sum over the processes, or depends on the data of one.
 _COUNTED = re.compile(r"process|world|rank|\blen\(|ceil|/")
 
@@ -81,7 +83,7 @@ def _ends_a_loop(program: Program, file: int, name: str) -> bool:
         rf"\bwhile\b.*<=?\s*(?:\w+\.)*{re.escape(name)}\b|\brange\((?:[^()]*,\s*)?(?:\w+\.)*{re.escape(name)}\s*\)"
         rf"|\bif\b.*>=\s*(?:\w+\.)*{re.escape(name)}\b"
     )
-    return any(ends.search(line) for line in program.lines(file))
+    return any(len(line) <= _LONGEST_LINE and ends.search(line) for line in program.lines(file))
 
 
 def _steps_for_each_process(prepare: SourceCall) -> bool:
