@@ -172,6 +172,10 @@ OTHERS = "accelerate launch --num_processes 8 pretrain.py\n"
         ({"run.sh": ""}, "warning"),
         ({"README.md": block("python pretrain.py\n")}, "warning"),
         ({"README.md": block(OTHERS)}, "info"),
+        # a launcher of one process: how the project runs what it means to run
+        ({"README.md": block(OTHERS.replace("8", "1"))}, "info"),
+        ({"run.sh": "#!/bin/bash\n" + OTHERS.replace("8", "1")}, "info"),
+        ({"README.md": block("accelerate launch --num_processes 1 train.py\n", OTHERS)}, "info"),
         ({"README.md": block(OTHERS) + "Then start `train.py` in the same way.\n"}, "warning"),
         ({"README.md": block(OTHERS), "run.sh": "#!/bin/bash\nbash start.sh train.py\n"}, "warning"),
         ({"README.md": block(OTHERS), "tune.py": "import train\n\ntrain.main()\n"}, "warning"),
@@ -196,6 +200,64 @@ def test_an_object_of_accelerate_is_no_sign_where_other_scripts_are_launched(
     found = report_of("lint", "--isolated", "--no-cache", "--select", "DC720", cwd=folder)["findings"]
     assert {one["severity"] for one in found} == {level}
     assert all("launcher_api" not in one["evidence"] for one in found)
+
+
+#: A helper that one script calls on all of its ranks, and another on one of them.
+HELPER = """\
+import torch
+
+
+def save(model):
+    torch.save(model.state_dict(), "last.pt")
+"""
+OF_ALL = """\
+import os
+
+import torch
+import torch.distributed as dist
+from helper import save
+
+
+def main():
+    if "WORLD_SIZE" in os.environ:
+        dist.init_process_group("nccl")
+    save(torch.nn.Linear(8, 8))
+
+
+if __name__ == "__main__":
+    main()
+"""
+OF_ONE = """\
+import torch
+import torch.distributed as dist
+from helper import save
+
+
+def main():
+    dist.init_process_group("nccl")
+    if dist.get_rank() == 0:
+        save(torch.nn.Linear(8, 8))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "level"),
+    [
+        (("python train.py\n", "torchrun --nproc_per_node 4 train_ddp.py\n"), "info"),
+        (("torchrun --nproc_per_node 4 train.py\n", "torchrun --nproc_per_node 4 train_ddp.py\n"), "warning"),
+    ],
+)
+def test_the_launch_of_a_script_that_guards_a_helper_is_no_sign(
+    tmp_path: Path, lines: tuple[str, ...], level: str
+) -> None:
+    folder = jobs(tmp_path, helper_py=HELPER, train_py=OF_ALL, train_ddp_py=OF_ONE)
+    (folder / "README.md").write_text(block(*lines))
+    found = report_of("lint", "--isolated", "--no-cache", "--select", "DC720", cwd=folder)["findings"]
+    assert [one["severity"] for one in found] == [level]
 
 
 #: All ranks create the folder of an option.

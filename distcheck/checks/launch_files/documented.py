@@ -24,7 +24,7 @@ from .fragments import Fragment
 from .given_options import DocumentedLaunch, GivenOptions, by_launches, configuration_in
 from .model import LaunchFile, LaunchSite
 from .scripts import names_of
-from .started_ranks import launch_of, may_start_any, mentions_several, starts_several
+from .started_ranks import launch_of, may_start_any, mentions_several, starts_ranks, starts_several
 from .yaml_text import Node, read_yaml
 
 #: Folders with more documents about the folder around them.
@@ -98,7 +98,7 @@ class Documents:
         )
 
     def start_only_others(self, script: str, launched: bool | Iterable[str]) -> bool:
-        """Return whether scripts of a project are started as several ranks, and no document names this one.
+        """Return whether other scripts of a project are started by launchers, and no document names this one.
 
         :param launched: whether launch files start others as several ranks, or the scripts that start ranks themselves
         """
@@ -112,7 +112,7 @@ class Documents:
                 return False  # the script has another name now
         return (
             launched is True
-            or any(starts_several(site) for _, document in above for site in document.sites)
+            or any(starts_ranks(site) for _, document in above for site in document.sites)
             or any(self.start_of(other) is not None for other in (launched or ()))
         )
 

@@ -25,6 +25,11 @@ def starts_several(site: LaunchSite) -> bool:
     return site.pods is not None or (task_starter(site.command) is not None and tasks_of(site) != 1)
 
 
+def starts_ranks(site: LaunchSite) -> bool:
+    """Return whether a launch line has a launcher of ranks, even if it starts one, or starts several in another way."""
+    return site.command.launcher in NODE_LAUNCHERS or starts_several(site)
+
+
 def launch_of(site: LaunchSite) -> DocumentedLaunch:
     """Return a launch line as far as it decides which paths its script takes."""
     path = os.path.relpath(site.span.path)
@@ -70,7 +75,7 @@ def _by_other_launches(finding: Finding, files: LaunchFiles, started: Set[str]) 
     evidence = dict(finding.evidence)
     if may_start_any(sites):
         del evidence[LAUNCHER_API]
-    elif any(map(starts_several, sites)) or not started.isdisjoint(evidence[LAUNCHER_API]):
+    elif any(map(starts_ranks, sites)) or not started.isdisjoint(evidence[LAUNCHER_API]):
         evidence[LAUNCHER_API] = True
     return finding._replace(evidence=evidence)
 

@@ -41,6 +41,8 @@ _PLAUSIBLE = re.compile(
     r"|writer|is_?first|dist|process|node|gpu|device|local|worker|proc_?id|only_one|host|\bnr\b",
     re.IGNORECASE,
 )
+#: Words in what an attribute keeps that are hardly about anything else than a rank.
+_OF_A_RANK = re.compile(r"rank|is_?main|main_?proc|is_?master|master_?proc|is_?chief|is_?primary", re.IGNORECASE)
 #: Words in a condition after which an error is raised, which may mean that there are no other ranks. That the others
 #: are kept away from a file by an error is not plausible.
 _PLAUSIBLE_IN_ERROR = re.compile(r"rank|is_?main|main_?proc|master|dist|process|node|gpu|device|worker", re.IGNORECASE)
@@ -295,7 +297,9 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
             if (who == Who.SINGLE and polarity) or (who == Who.DISTRIBUTED and not polarity):
                 return True
             words = _PLAUSIBLE_IN_ERROR if kind == "exit:raise" else _PLAUSIBLE
-            if who == Who.UNCLEAR and words.search(_without_other_things(row.term_text(term), several=polarity)):
+            if who == Who.UNCLEAR and (
+                words.search(_without_other_things(row.term_text(term), several=polarity)) or _keeps_a_rank(row, term)
+            ):
                 return True
             if _has_no_rank(row, term, polarity):
                 return True
@@ -311,6 +315,20 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
     return any(
         leaves_one_process(row, term) or program.evaluator.test(row.file, term).who in FEW for term in asserted(row)
     )
+
+
+def _keeps_a_rank(row: EventRow, term: int) -> bool:
+    """Return whether a condition has an attribute that keeps what a rank may decide: ``self.saves = rank0 and …``."""
+    evaluator, terms = row.program.evaluator, row.terms
+    for number in row.program.subterms(row.file, term):
+        if terms[number][0] != "a":
+            continue
+        owners = [atom.const for atom in row.term_value(terms[number][1]) if atom.kind == Kind.OBJECT]
+        stores = evaluator.stores.get((*owners[0], terms[number][2]), ()) if len(owners) == 1 else ()
+        for store in (row.program.event_row(*site) for site in stores):
+            if _OF_A_RANK.search(_OF_OTHER_THINGS.sub("", store.term_text(store.payload[2]))):
+                return True
+    return False
 
 
 def passes_by_a_count(row: EventRow, term: int) -> bool:

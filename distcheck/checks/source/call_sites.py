@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .algebra import stepped
-from .link import EntrySite, Index
+from .link import EntrySite, Index, chain
 from .source_tables import CallContext, SourceTables
 from .source_text import argument_terms, first_parameter, last_name
 from .summary import FileSummary, Scope
@@ -200,13 +200,32 @@ class CallSites(SourceTables):
                     if self.constant_of(site.file, key) == name:
                         return self.value(site.file, item)
         if holder >= 0 and terms[holder][0] in ("t", "l") and 0 <= position < len(terms[holder][1]):
+            given_term = terms[holder][1][position]
+            if site.kind == "process" and self._counts_processes(site, given_term):
+                step = FlowStep(
+                    site.file, event[3], f"{name} of {scope.name}() counts the processes that a loop starts"
+                )
+                return value_of(Kind.LOCAL_RANK, "spawn", flow=(step,))
             return stepped(
-                self.value(site.file, terms[holder][1][position]),
+                self.value(site.file, given_term),
                 site.file,
                 event[3],
                 f"passed as {name} to {scope.name}()",
             )
         return None if holder < 0 else NOTHING_KNOWN
+
+    def _counts_processes(self, site: EntrySite, term: int) -> bool:
+        """Return whether a term is the number of the turn in the loop over a range that makes one process in each."""
+        terms = self.terms[site.file]
+        event = self.events[site.file][site.event]
+        if last_name(terms, terms[event[7]][1]) != "Process" or terms[term][0] != "e":
+            return False
+        walked = terms[term][1]
+        around = (node[1:3] for _, node in chain(self.blocks[site.file], event[2]))
+        counts = (
+            terms[walked][0] == "c" and last_name(terms, terms[walked][1]) == "range" and len(terms[walked][2]) == 1
+        )
+        return counts and ("for", walked) in around
 
     def contexts(self, function: tuple[int, int]) -> tuple[CallContext, ...]:
         """Return what the parameters of a function hold in each of its calls; nothing if not all calls are known."""

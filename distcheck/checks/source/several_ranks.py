@@ -51,6 +51,8 @@ def signs(row: EventRow, call_path: CallPath | None = None) -> dict[str, Any]:
     """
     program = row.program
     roots = roots_of(program, row) | (frozenset() if call_path is None else {call_path.root})
+    if call_path is not None and call_path.root[1] == 0:
+        roots = _unguarded_roots(program, row, call_path, roots)
     if any(starts_ranks(program, root) for root in roots):
         return {}
     scripts = sorted({file for file, scope in roots if scope == 0})
@@ -70,6 +72,14 @@ def signs(row: EventRow, call_path: CallPath | None = None) -> dict[str, Any]:
             if scripts and not any(_is_named(program, file) for file in scripts):
                 found[LAUNCHER_API] = _own_starters(program)
     return found if sign is None else {**found, SIGN: sign}
+
+
+def _unguarded_roots(
+    program: Program, row: EventRow, call_path: CallPath, roots: frozenset[Function]
+) -> frozenset[Function]:
+    """Return the roots from which every rank reaches a row, if these are scripts: others call it on some ranks only."""
+    found = {call_path.root, *(one.root for one in call_paths.paths_of_all_ranks(program, row, first_is_a_guard=True))}
+    return frozenset(found) if all(scope == 0 for _, scope in found) else roots
 
 
 def _is_named(program: Program, script: int) -> bool:
