@@ -20,7 +20,7 @@ from .program import EventRow, Program, SourceCall
 from .samplers import loader_samplers
 from .source_text import last_name
 from .values import FEW, Kind
-from .vocabulary import word_set
+from .vocabulary import word_set, words
 
 #: Names of what combines values of several ranks, and of libraries that do so by themselves.
 _COMBINES = re.compile(
@@ -28,7 +28,9 @@ _COMBINES = re.compile(
     re.IGNORECASE,
 )
 #: Names that contain one of these words, and combine no values.
-_COMBINES_NOTHING = re.compile(r"sync_?batch_?norm|sync_?bn|no_sync", re.IGNORECASE)
+_COMBINES_NOTHING = re.compile(r"sync_?batch_?norm|sync_?bn|no_sync|broadcast_(tensors|to|shapes)", re.IGNORECASE)
+#: Calls with such names within one process.
+_LOCAL = words("torch.cuda.synchronize gc.collect functools.reduce torch.gather einops.reduce")
 _COMBINING_LIBRARIES = ("torchmetrics", "ignite", "evaluate", "detectron2", "mmengine", "mmcv", "composer", "horovod")
 _LIGHTNING = ("lightning", "pytorch_lightning")
 _SAVES = re.compile(r"(^|_)save|checkpoint", re.IGNORECASE)
@@ -37,7 +39,7 @@ _SAVES = re.compile(r"(^|_)save|checkpoint", re.IGNORECASE)
 #: Methods that collect the results of single steps.
 _COLLECTS = word_set("update append extend add add_ add_batch")
 #: Calls that report a result.
-_SHOWS = word_set("print info log add_scalar add_scalars log_metric log_metrics write")
+_SHOWS = re.compile(r"(print|info|log|log_\w+|report\w*|add_scalars?|write)$")
 
 
 class _Decides(Enum):
@@ -90,8 +92,7 @@ def _worst_decisions(program: Program) -> Iterator[tuple[LoaderLoop, _Decides, E
     for loop in program.table(evaluations):
         if not loop.loaders <= divided or (loop.file, loop.block) in trained or program.is_test(loop.file):
             continue
-        body = [call for call in calls_within(program, *loop[:3]) if without_gradients(program, call)]
-        if not body or _is_combined(program, loop.function):
+        if not _evaluates(program, loop) or _is_combined(program, loop.function):
             continue
         worst: dict[Function, tuple[_Decides, EventRow]] = {}
         for decides, row in _decisions(sequences, loop):
@@ -99,6 +100,23 @@ def _worst_decisions(program: Program) -> Iterator[tuple[LoaderLoop, _Decides, E
             if _ORDER.index(decides) < _ORDER.index(known[0]):
                 worst[row.file, row.scope] = decides, row
         yield from ((loop, *one) for one in worst.values())
+
+
+def _evaluates(program: Program, loop: LoaderLoop) -> bool:
+    """Return whether a loop runs without gradients, or with a model that ``eval()`` has switched before it."""
+    if any(without_gradients(program, call) for call in calls_within(program, *loop[:3])):
+        return True
+    switches = [
+        call.method
+        for call in program.rows_of(*loop.function)
+        if isinstance(call, SourceCall)
+        and call.line < loop.line
+        and call.method in ("train", "eval")
+        and call.receiver_term >= 0
+        and call.use == "drop"
+    ]
+    steps = (call.method == "step" for call in calls_within(program, *loop[:3]))
+    return switches[-1:] == ["eval"] and not any(steps)
 
 
 def _is_combined(program: Program, function: Function) -> bool:
@@ -120,10 +138,18 @@ def _is_combined(program: Program, function: Function) -> bool:
 
 def _combines(call: SourceCall) -> bool:
     """Return whether the name of a call suggests that it combines values of several ranks."""
-    if call.is_to("torch.cuda.synchronize"):
+    if call.is_to(*_LOCAL) or (call.method == "gather" and _gathers_by_index(call)):
         return False
-    object_name = last_name(call.terms, call.receiver_term) if call.receiver_term >= 0 else ""
+    # what another call returns has the name of that call, which is judged itself
+    is_named = call.receiver_term >= 0 and call.terms[call.receiver_term][0] != "c"
+    object_name = last_name(call.terms, call.receiver_term) if is_named else ""
     return any(_COMBINES.search(_COMBINES_NOTHING.sub("", name)) for name in (call.method, object_name))
+
+
+def _gathers_by_index(call: SourceCall) -> bool:
+    """Return whether a call is ``tensor.gather(1, index)``, which selects within one tensor."""
+    first = call.argument(0, "dim")
+    return first is not None and isinstance(first.constant, int) and call.argument_term(1, "index") >= 0
 
 
 def _decisions(sequences: Sequences, loop: LoaderLoop) -> Iterator[tuple[_Decides, EventRow]]:
@@ -176,11 +202,13 @@ def _decided_by(
                 yield _Decides.COLLECTIVE, row
             elif _SAVES.search(row.method) and (by_metric or _is_compared(program, row, made)):
                 yield _Decides.SAVE, row
-            elif given and row.method in _SHOWS and row.own_reached_by.who in FEW:
+            elif given and _SHOWS.match(row.method) and row.own_reached_by.who in FEW:
                 yield _Decides.SHOWN, row
             elif given:
-                # an object that gets the metric, as one that stops the training: ``stopper(loss)``
+                # what gets the metric, as an object that stops the training: ``stopper(loss)``, ``record.update(loss)``
                 made |= {term for term in (row.term[1], row.receiver_term) if _is_own_object(row, term)}
+                if row.method == "update" and row.terms[row.receiver_term][0] == "d":
+                    made.add(row.receiver_term)
         elif row.kind == "exit" and row.payload[0] in ("break", "return", "call") and row.loops and by_metric:
             yield _Decides.EXIT, row
 
