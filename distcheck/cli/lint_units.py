@@ -109,6 +109,7 @@ def judge_unit(
     """
     from distcheck.checks.source.engine import without_cycle_search
     from distcheck.checks.source.option_paths import with_needs
+    from distcheck.checks.source.partial_names import with_failures
     from distcheck.checks.source.program import Program
     from distcheck.checks.source.reach import with_reach
     from distcheck.checks.source.several_ranks import with_scripts
@@ -117,7 +118,8 @@ def judge_unit(
     with without_cycle_search():
         program = Program((files[number] for number in unit.files), texts=texts, kept=kept)
         report = plan.run(program)
-        found = with_reach(program, with_needs(program, with_scripts(program, report.findings)))
+        found = with_failures(program, with_scripts(program, report.findings))
+        found = with_reach(program, with_needs(program, found))
         report = report._replace(findings=tuple(found))
         launch = unit.launch
         if launch is not None and launch_judge is not None:

@@ -202,6 +202,58 @@ def test_an_object_of_accelerate_is_no_sign_where_other_scripts_are_launched(
     assert all("launcher_api" not in one["evidence"] for one in found)
 
 
+#: One rank alone has a name that all of them read, between two files.
+FAILING = """\
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def save(model):
+    torch.save(model.module.state_dict(), "net.pth")
+
+
+def main():
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(dist.get_node_local_rank())
+    model = DDP(torch.nn.Linear(5, 5).cuda())
+    torch.save(model.module.state_dict(), "first.pth")
+    if dist.get_rank() == 0:
+        scale = torch.ones(5, device="cuda")
+    model(torch.mul(scale, 2)).sum().backward()
+    save(model)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize("selected", ["DC720", "DC720,DC708"])
+def test_what_other_ranks_do_not_reach_is_a_note(tmp_path: Path, selected: str) -> None:
+    folder = jobs(tmp_path, train_py=FAILING)
+
+    def saved() -> dict[int, tuple[str, str]]:
+        found = report_of("lint", "--isolated", "--no-cache", "--select", selected, cwd=folder)["findings"]
+        return {
+            one["where"]["line"]: (one["severity"], one["message"].rpartition("; ")[2])
+            for one in found
+            if one["code"] == "DC720"
+        }
+
+    failing = saved()
+    assert {line: level for line, (level, _) in failing.items()} == {7: "info", 14: "warning"}
+    assert failing[7][1] == "the other ranks fail before, at train.py:17"
+    # all ranks have the name, or read it on a way that these files are not on
+    for text in (
+        FAILING.replace("    if dist.get_rank() == 0:\n        scale", "    if True:\n        scale"),
+        FAILING.replace("    model(torch.mul", "    if dist.get_world_size() > 8:\n        model(torch.mul"),
+    ):
+        (folder / "train.py").write_text(text)
+        assert {level for level, _ in saved().values()} == {"warning"}
+
+
 #: A helper that one script calls on all of its ranks, and another on one of them.
 HELPER = """\
 import torch

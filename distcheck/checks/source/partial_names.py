@@ -23,6 +23,7 @@ from .program import PARTIAL, EventRow, Program, SourceCall, cached
 from .rank_reach import Guard
 from .summary import Scope
 from .values import Certainty, Kind, Who
+from .vocabulary import word_set
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -56,20 +57,67 @@ class _Partial(NamedTuple):
     guard: Guard
     #: all other assignments are of None
     else_none: bool
+    #: the number of all assignments
+    total: int = 0
+    #: the assignment for all ranks that reads the name itself: ``loader = prepare(loader)``
+    again: EventRow | None = None
 
 
 @probe(rules.DC708)
 def names_are_bound_on_all_ranks(program: Program) -> Iterator[Finding]:
     """What one rank assigns is read by that rank only."""
+    for _, finding in program.table(_readings_of_others):
+        yield finding
+
+
+def _readings_of_others(program: Program) -> Iterator[tuple[EventRow, Finding]]:
+    """Yield where other ranks raise, and the finding there."""
     yield from _names(program)
     yield from _attributes(program)
 
 
-def _names(program: Program) -> Iterator[Finding]:
+#: Rules about what several ranks do at once.
+_OF_SEVERAL_RANKS = word_set("DC707 DC720 DC721 DC722 DC724 DC725 DC739")
+
+
+def with_failures(program: Program, findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings; what several ranks do is ``info`` if all but one raise a NameError before they get there."""
+    found = []
+    for finding in findings:
+        if finding.code in _OF_SEVERAL_RANKS and finding.severity > Severity.INFO:
+            failed = _failed_before(program, finding)
+            if failed is not None:
+                message = f"{finding.message}; the other ranks fail before, at {failed.place}"
+                finding = finding._replace(severity=Severity.INFO, message=message)
+        found.append(finding)
+    return found
+
+
+def _failed_before(program: Program, finding: Finding) -> EventRow | None:
+    """Return where all ranks but one raise before they get to the line of a finding, or to a call that leads there."""
+    passed = {
+        f"{finding.where.path}:{finding.where.line}",
+        *(step.split(": ")[0] for step in finding.evidence.get("flow", ())),
+    }
+    for failing, other in program.table(_readings_of_others):
+        if other.severity < Severity.WARNING:
+            continue
+        around = {number for number, node in failing.blocks if node[1] == "if" or node[1].startswith("exit:")}
+        for row in program.rows_of(failing.file, failing.scope):
+            if row.number > failing.number and row.place in passed and around <= {number for number, _ in row.blocks}:
+                return failing
+    return None
+
+
+def _names(program: Program) -> Iterator[tuple[EventRow, Finding]]:
     candidates: dict[tuple[int, int], dict[str, list[EventRow]]] = {}
     for row in program.rows("bind"):
-        if row.block > 0 and not _is_none(row, row.payload[1]):
-            candidates.setdefault((row.file, row.scope), {}).setdefault(str(row.payload[0]), []).append(row)
+        if _is_none(row, row.payload[1]):
+            continue
+        # an assignment for all ranks counts after another one only
+        known = candidates.setdefault((row.file, row.scope), {})
+        if row.block > 0 or row.payload[0] in known:
+            known.setdefault(str(row.payload[0]), []).append(row)
     for (file, scope), names in candidates.items():
         if program.index.files[file].cells or program.is_test(file):
             continue
@@ -79,12 +127,24 @@ def _names(program: Program) -> Iterator[Finding]:
             scopes = program.index.scopes[file]
             own = scopes[scope].bindings.get(name, [])
             bound = [term for term in own if not _is_none(rows[0], term)] or scopes[0].bindings.get(name, [])
+            total = len(rows)
+            rows, again = _before_it_is_read(rows, name)
             guard = _only_guard(rows)
             given = any(name == parameter for parameter, _, _ in program.index.scopes[file][scope].parameters)
-            if guard is not None and len(bound) == len(rows) and not given and name not in _BUILTINS:
-                found[name] = _Partial(rows, guard, len(own) > len(bound))
+            if guard is not None and len(bound) == total and not given and name not in _BUILTINS:
+                else_none = len(own) > len(bound)
+                found[name] = _Partial(rows, guard, else_none, len(own) if else_none else total, again)
         if found:
             yield from _read_names(program, file, scope, found)
+
+
+def _before_it_is_read(rows: list[EventRow], name: str) -> tuple[list[EventRow], EventRow | None]:
+    """Return the first assignments of a name, and the one after them without a rank check, if it reads the name."""
+    for position, row in enumerate(rows):
+        if position and _only_guard([row]) is None:
+            value = row.program.source(row.span).partition("=")[2]
+            return (rows[:position], row) if name in _WORD.findall(value) else (rows, None)
+    return rows, None
 
 
 def _is_none(row: EventRow, term: int) -> bool:
@@ -103,7 +163,9 @@ def _only_guard(rows: Iterable[EventRow]) -> Guard | None:
     return first
 
 
-def _read_names(program: Program, file: int, scope: int, names: dict[str, _Partial]) -> Iterator[Finding]:
+def _read_names(
+    program: Program, file: int, scope: int, names: dict[str, _Partial]
+) -> Iterator[tuple[EventRow, Finding]]:
     own = program.index.scopes[file][scope]
     if own.kind not in ("function", "module") or own.stars:
         return
@@ -127,9 +189,8 @@ def _read_names(program: Program, file: int, scope: int, names: dict[str, _Parti
         shared.update(name for node in ast.walk(tree) if isinstance(node, ast.Nonlocal) for name in node.names)
     nodes = list(_own_nodes(tree))
     by_rank = {*names, *_names_by_rank(program, own_rows), *_functions_that_read(nodes, names)}
-    for name, (rows, guard, else_none) in candidates.items():
-        assigned = len(own.bindings.get(name, ())) if else_none else len(rows)
-        if name in shared or _is_bound_otherwise(nodes, name, assigned):
+    for name, (rows, guard, else_none, total, again) in candidates.items():
+        if name in shared or _is_bound_otherwise(nodes, name, total):
             continue
         for reading in readings.get(name, ()):
             if reading.tried or any(_mentions(test, by_rank) for test in reading.tests):
@@ -139,6 +200,8 @@ def _read_names(program: Program, file: int, scope: int, names: dict[str, _Parti
             row = _row_around(program, file, scope, reading.node)
             if row is None or row.number < min(one.number for one in rows):
                 continue
+            if again is not None and row.number > again.number:
+                break
             way = _way_of_others(program, row, guard, rows)
             if way is not None:
                 error = reading.of_none if else_none else "NameError"
@@ -194,7 +257,7 @@ def _may_be_read_by_others(
 
     What stands inside of the ``if`` that assigns the name is no fault, in neither of its arms.
     """
-    rows, guard, else_none = partial
+    rows, guard, else_none = partial[:3]
     if not name.isascii():
         return True
     _, _, _, _, line, end_line = program.blocks[rows[0].file][guard.block]
@@ -363,11 +426,13 @@ def _is_open(program: Program, row: EventRow, seen: frozenset[tuple[int, int]]) 
     )
 
 
-def _found(program: Program, row: EventRow, what: str, error: str, partial: _Partial, way: int) -> Finding:
-    rows, guard, else_none = partial
+def _found(
+    program: Program, row: EventRow, what: str, error: str, partial: _Partial, way: int
+) -> tuple[EventRow, Finding]:
+    rows, guard, else_none = partial[:3]
     others = f"it is None on the others, which raise {error} here" if else_none else f"the others raise {error} here"
     condition = condition_text(program, rows[0].file, guard)
-    return row.found(
+    return row, row.found(
         rules.DC708,
         f"{who_runs(guard.who, 'assign', 'assigns')} {what} (`{condition}` in "
         f"{program.line_name(rows[0].file, guard.line)}): {others}",
@@ -381,7 +446,7 @@ def _found(program: Program, row: EventRow, what: str, error: str, partial: _Par
     )
 
 
-def _attributes(program: Program) -> Iterator[Finding]:
+def _attributes(program: Program) -> Iterator[tuple[EventRow, Finding]]:
     """Attributes of objects that one rank assigns in a class whose bases are known, and that a method reads."""
     evaluator = program.evaluator
     found: dict[tuple[int, int], dict[str, _Partial]] = {}
@@ -397,7 +462,7 @@ def _attributes(program: Program) -> Iterator[Finding]:
             if evaluator.owner_of(call.file, call.scope) != owner or call.inside("try") or call.within("suppress"):
                 continue
             for name in sorted(_attributes_in(call) & names.keys()):
-                rows, guard, else_none = names[name]
+                rows, guard, else_none = names[name][:3]
                 error = _error_of_attribute(call, name, else_none)
                 if not error or _tests_for(program, call, names):
                     continue

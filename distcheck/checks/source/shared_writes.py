@@ -981,13 +981,27 @@ _TO_CPU = re.compile(r"(^|_)cpu($|_)")
 def _is_on_the_host(program: Program, save: SourceCall) -> bool:
     """Return whether what is saved was moved to the CPU: as a whole, or one item after the other."""
     saved = save.argument_term(0, "obj")
-    return _mentions_cpu(program, save.file, saved, 0) or any(
+    return any(_mentions_cpu(program, save.file, part, 0) for part in _weights_in(program, save, saved)) or any(
         row.kind == "store"
         and row.number < save.number
         and _mentions_cpu(program, row.file, row.payload[2], _DEEPEST_TERM - 1)
         and any(same_path(row.terms, part, row.payload[0]) for part in program.subterms(save.file, saved))
         for row in program.rows_of(save.file, save.scope)
     )
+
+
+def _weights_in(program: Program, save: SourceCall, saved: int) -> list[int]:
+    """Return what of a dict are states of modules, next to metrics and the like; all of it if nothing is."""
+    parts = save.terms[saved] if saved >= 0 else ("-",)
+    states = [
+        value
+        for value in (parts[2] if parts[0] == "d" else ())
+        if any(
+            save.terms[number][0] == "a" and save.terms[number][2] == "state_dict"
+            for number in program.subterms(save.file, value, names=False)
+        )
+    ]
+    return states or [saved]
 
 
 #: So deep a moved tensor is searched in what is saved.

@@ -1,0 +1,24 @@
+import os
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def main():
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl")
+    model = DDP(torch.nn.Linear(8, 8).cuda(), device_ids=[local_rank])
+    if os.path.exists("latest.pt"):
+        model.load_state_dict(torch.load("latest.pt")["model"])
+    loss = model(torch.randn(4, 8, device="cuda")).sum()
+    loss.backward()
+    if dist.get_rank() == 0:
+        weights = {name: value.cpu() for name, value in model.state_dict().items()}
+        torch.save({"model": weights, "loss": loss.item()}, "latest.pt")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
