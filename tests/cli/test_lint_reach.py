@@ -230,3 +230,46 @@ def test_a_cell_that_runs_uses_a_function_of_a_notebook(tmp_path: Path, last: st
 def test_another_notebook_may_run_a_notebook(tmp_path: Path) -> None:
     jobs(tmp_path, first_ipynb=notebook(CELL), second_ipynb=notebook("%run ./first\nouter(0)"))
     assert judged(tmp_path, "first.ipynb")[0] == "error"
+
+
+#: A function that trains, another that calls it, and what the script itself does.
+CHAIN = """\
+import os
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def train(rank, size):
+    dist.init_process_group("nccl", rank=rank, world_size=size)
+    torch.cuda.set_device(rank)
+    model = DDP(torch.nn.Linear(5, 5).cuda(rank), device_ids=[rank])
+    model(torch.zeros(1, 5, device=rank)).sum().backward()
+    torch.save(model.module.state_dict(), "net.pth")
+    dist.destroy_process_group()
+
+
+def run(rank, size):
+    # train() of one rank
+    train(rank, size)
+
+
+if __name__ == "__main__":
+    START
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "level"),
+    [
+        ("print(os.environ)", "info"),
+        ('run(int(os.environ["LOCAL_RANK"]), 8)', "warning"),
+        ('{"run": run}["run"](int(os.environ["LOCAL_RANK"]), 8)', "warning"),
+        ("globals()[os.environ['MODE']](0, 8)", "warning"),
+    ],
+)
+def test_a_chain_of_functions_that_a_script_does_not_start(tmp_path: Path, start: str, level: str) -> None:
+    folder = jobs(tmp_path, train_py=CHAIN.replace("START", start))
+    found = report_of("lint", "--isolated", "--no-cache", "--select", "DC720", cwd=folder)["findings"]
+    assert [one["severity"] for one in found] == [level]

@@ -67,6 +67,8 @@ USED_BY_NAME = ("__init__.py", "__main__.py", "setup.py", "conftest.py", "hubcon
 REPLACED = re.compile(r"(?:^|[/_.-])(?:old|legacy|deprecated|depreciated|obsolete|backup|unused|archived?)(?:[/_.-]|$)")
 #: Bases outside of a project that call no method of a class by its name.
 _PLAIN_BASES = ("object", "abc.ABC", "typing.Generic", "typing.Protocol")
+#: Longer chains of functions that nothing runs are not followed.
+_MOST_UNUSED = 4
 #: Rules with a level of their own for code that nothing uses.
 _ALSO_WHERE_UNUSED = frozenset(["DC760"])
 
@@ -895,12 +897,29 @@ class Program(SourceSpans):
             return False
         outermost = around[0]
         if outermost.kind == "function":
-            return _is_named_once(outermost.name, text)
+            return self._only_unused_name(file, outermost, ())
         if any(one.bases for one in self.index.classes[file] if self.scope((file, one.scope)) is outermost):
             return False
         method = around[1].name if len(around) > 1 else ""
         private = method.startswith("_") and not method.startswith("__")
         return _is_named_once(outermost.name, text) or (private and _is_named_once(method, text))
+
+    def _only_unused_name(self, file: int, function: Scope, seen: tuple[Scope, ...]) -> bool:
+        """Return whether only functions of a script that nothing names themselves name a function of it."""
+        named = re.compile(rf"\b{re.escape(function.name)}\b")
+        scopes = self.index.scopes[file]
+        for number, line in enumerate(self.lines(file), 1):
+            if number == function.line or not named.search(line):
+                continue
+            users = [one for one in scopes[1:] if one.parent == 0 and one.line <= number <= one.end_line]
+            if len(users) != 1 or users[0].kind != "function" or users[0].decorators or number == users[0].line:
+                return False
+            user = users[0]
+            if user not in (function, *seen) and not (
+                len(seen) < _MOST_UNUSED and self._only_unused_name(file, user, (*seen, function))
+            ):
+                return False
+        return True
 
     def _is_replaced(self, file: int, scope: Scope) -> bool:
         """Return whether a later definition of the same name replaces a function before anything can use it."""
