@@ -21,6 +21,8 @@ _FENCE = re.compile(
 #: The start of a line of an indented block; it follows an empty line.
 _INDENT = re.compile(r"(?: {4}|\t)[ \t]*(?=\S)")
 _LANGUAGE = re.compile(r"\{?[ \t]*(?:code-block\}|code\}|\.)?[ \t]*([A-Za-z0-9_+-]*)")
+#: Languages that mean none: an editor writes ``angular2html`` into those that have none.
+_UNNAMED = frozenset({"", "angular2html"})
 _SHELLS = frozenset({"sh", "bash", "shell", "zsh", "ksh", "slurm", "sbatch", "shellscript", "bashrc"})
 _CONSOLES = frozenset({"console", "shell-session", "sh-session", "shellsession", "bash-session", "terminal", "session"})
 #: ``$ torchrun``, ``user@node1:~$ torchrun``, ``(venv) $ torchrun``; in a console also ``# torchrun`` as root
@@ -107,7 +109,7 @@ def _blocks(text: str) -> Iterator[_CodeBlock]:
 def _commands(text: str, block: _CodeBlock) -> Iterator[tuple[int, int]]:
     """Yield the ranges of a block that are commands, each with the end of its line."""
     console = block.language in _CONSOLES
-    unnamed = not block.language and any(_COMMAND.match(text, start, end) for start, end in block.lines)
+    unnamed = block.language in _UNNAMED and any(_COMMAND.match(text, start, end) for start, end in block.lines)
     if not console and not unnamed and block.language not in _SHELLS:
         return
     prompt = re.compile(

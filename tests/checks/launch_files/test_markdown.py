@@ -74,6 +74,7 @@ def test_a_whole_document() -> None:
         ("```{code-block} bash", True),
         ("```{bash}", True),
         ("```", True),
+        ("```angular2html", True),
         ("```text", False),
         ("```python", False),
         ("```powershell", False),
