@@ -15,7 +15,15 @@ from distcheck import rules
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import SITE_FILE
 from distcheck.core.model import FEW_FILES, Finding, Fix, Report, Rule, Severity, Where, sort_findings
-from distcheck.core.rank_evidence import ACCELERATE_SINCE, FOLDER_OPTION, NEEDS, SCRIPTS, SINCE, UNREACHED
+from distcheck.core.rank_evidence import (
+    ACCELERATE_SINCE,
+    FOLDER_OPTION,
+    NEEDS,
+    ONLY_LAUNCHED,
+    SCRIPTS,
+    SINCE,
+    UNREACHED,
+)
 from distcheck.rules import Selection
 
 from .lint_inputs import DelayedProgress, LintFiles, LintOptions, bytes_of, covers_repositories, has_changed, say
@@ -236,7 +244,7 @@ def _with_pins(options: LintOptions, findings: list[Finding]) -> list[Finding]:
 def _with_documents(options: LintOptions, findings: list[Finding], memory: RunMemory | None) -> list[Finding]:
     """The findings, with what the launch lines of documents show; that is kept while the documents do not change."""
     if not any(
-        not finding.evidence.keys().isdisjoint((SCRIPTS, NEEDS, UNREACHED, FOLDER_OPTION))
+        not finding.evidence.keys().isdisjoint((SCRIPTS, NEEDS, ONLY_LAUNCHED, UNREACHED, FOLDER_OPTION))
         or (finding.code == "DC207" and "variable" in finding.evidence)
         for finding in findings
     ):

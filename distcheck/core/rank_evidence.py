@@ -28,3 +28,5 @@ UNREACHED = "unreached"
 #: The script that creates a folder with the value of an option, and the spellings of the option; in place of these the
 #: line that creates the folder before each launch.
 FOLDER_OPTION = "folder_option"
+#: The finding is dropped unless a launch line, or the script itself, is known to start several ranks.
+ONLY_LAUNCHED = "only_launched"

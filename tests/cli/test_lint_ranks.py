@@ -50,6 +50,20 @@ ITSELF = MAYBE.replace("import torch\n", "import subprocess\n\nimport torch\n").
 )
 #: All its processes would have the same GPU.
 MASKED = ALWAYS.replace("\n\ndef main", '\n\nos.environ["CUDA_VISIBLE_DEVICES"] = "0"\n\n\ndef main', 1)
+#: Only its launcher shows whether there are several ranks.
+TRAINED = """\
+from transformers import AutoTokenizer, Trainer, TrainingArguments
+
+
+def main(model, data):
+    trainer = Trainer(model=model, args=TrainingArguments(output_dir="out"), train_dataset=data)
+    trainer.train()
+    AutoTokenizer.from_pretrained("gpt2").save_pretrained("out")
+
+
+if __name__ == "__main__":
+    main(None, None)
+"""
 SEVERAL = "torchrun --nproc-per-node=8 train.py\n"
 ONE = "python train.py\n"
 
@@ -102,6 +116,25 @@ def test_what_needs_several_ranks_is_loud_with_a_sign_of_them(
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     assert [found for found, _ in levels(folder)] == [level]
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        ({"README.md": block(SEVERAL)}, ["info"]),
+        ({"run.sh": "#!/bin/bash\n" + SEVERAL}, ["info"]),
+        ({"README.md": block(ONE)}, []),
+        ({"run.sh": "#!/bin/bash\n" + ONE}, []),
+        ({}, []),
+    ],
+)
+def test_a_save_past_a_trainer_is_reported_where_several_ranks_are_launched(
+    tmp_path: Path, texts: dict[str, str], found: list[str]
+) -> None:
+    folder = jobs(tmp_path, train_py=TRAINED)
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    assert [level for level, _ in levels(folder)] == found
 
 
 def test_the_message_names_what_starts_one_process(tmp_path: Path) -> None:

@@ -14,7 +14,16 @@ from functools import partial
 from typing import NamedTuple
 
 from distcheck.core.model import Finding, Severity
-from distcheck.core.rank_evidence import FOLDER_OPTION, LAUNCHER_API, NEEDS, ONE_PROCESS, SCRIPTS, SIGN, UNREACHED
+from distcheck.core.rank_evidence import (
+    FOLDER_OPTION,
+    LAUNCHER_API,
+    NEEDS,
+    ONE_PROCESS,
+    ONLY_LAUNCHED,
+    SCRIPTS,
+    SIGN,
+    UNREACHED,
+)
 from distcheck.core.unreached import not_reached
 from distcheck.launch.model import NODE_LAUNCHERS
 
@@ -241,6 +250,12 @@ def respect_documents(findings: Iterable[Finding], documents: Documents) -> list
             if document is not None:
                 message = f"{finding.message}; the launch lines of its {document} pass no such option"
                 finding = finding._replace(severity=Severity.INFO, message=message)
+        if ONLY_LAUNCHED in finding.evidence:
+            if not _is_launched(finding, documents):
+                continue
+            finding = finding._replace(
+                evidence={key: value for key, value in finding.evidence.items() if key != ONLY_LAUNCHED}
+            )
         if SCRIPTS in finding.evidence and finding.severity > Severity.INFO:
             finding = _by_ranks(finding, documents)
         if LAUNCHER_API in finding.evidence:
@@ -272,6 +287,15 @@ def _by_project(finding: Finding, is_launched: bool) -> Finding:
         return not_reached(finding)
     evidence = {key: value for key, value in finding.evidence.items() if key != UNREACHED}
     return finding._replace(evidence=evidence)
+
+
+def _is_launched(finding: Finding, documents: Documents) -> bool:
+    """Return whether the code shows several ranks, or a launch line in a launch file or in a document starts them."""
+    evidence = finding.evidence
+    if SCRIPTS not in evidence or (SIGN in evidence and evidence.keys().isdisjoint((LAUNCHER_API, ONE_PROCESS))):
+        return True
+    starts = map(documents.start_of, evidence[SCRIPTS])
+    return any(start is not None and start.several for start in starts)
 
 
 def _by_ranks(finding: Finding, documents: Documents) -> Finding:

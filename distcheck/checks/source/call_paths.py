@@ -35,6 +35,13 @@ _STARTS = (
 _WRAPPERS = tuple(dotted for dotted, call_path in vocabulary.WRAPPERS.items() if call_path != "dp")
 #: What trains on all ranks if its launcher starts several.
 TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "lightning.pytorch.Trainer")
+_OWN_TRAINERS = (*TRAINERS, "trl.SFTTrainer", "trl.DPOTrainer", "trl.RewardTrainer", "trl.GRPOTrainer")
+#: Classes whose methods these trainers call on all ranks, and the methods.
+_HOOK_OWNERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "transformers.TrainerCallback")
+_HOOKS = vocabulary.word_set(
+    "on_train_begin on_train_end on_epoch_end on_step_end on_save on_evaluate on_log compute_loss training_step "
+    "prediction_step prediction_loop evaluation_loop evaluate save_model"
+)
 #: Words in a condition that can't be followed, which may test the rank.
 _PLAUSIBLE = re.compile(
     r"rank|is_?main|main_?proc|master|chief|primary|leader|coordinator|is_?zero|global_?zero|is_?root|should_save|to_disk"
@@ -173,6 +180,35 @@ def tables(program: Program) -> _PathTables:
     return _PathTables(callees, entered, starting, starting_alone, wrapping, training, spawning)
 
 
+def _trainers(program: Program) -> Iterator[SourceCall]:
+    """Yield the calls that make a trainer of transformers, TRL or Lightning, or one of a class of the project."""
+    yield from program.calls_to(*_OWN_TRAINERS)
+    for file in range(len(program.index.files)):
+        for number, one in enumerate(program.index.classes[file]):
+            if one.bases and program.evaluator.derives((file, number), *_OWN_TRAINERS):
+                for call in program.calls_named(one.name):
+                    if any(atom.kind == Kind.CLASS and atom.const == (file, number) for atom in call.callee):
+                        yield call
+
+
+@cached
+def _all_training(program: Program) -> frozenset[Function]:
+    return frozenset((call.file, call.scope) for call in program.table(_trainers))
+
+
+@cached
+def _trainers_calling(program: Program, function: Function) -> list[SourceCall]:
+    """Return the calls that make the trainers which call a method by its name, in the process of each rank."""
+    file, scope = function
+    owner = program.evaluator.owner_of(file, scope)
+    if owner < 0 or program.scope(function).name not in _HOOKS:
+        return []
+    if not program.evaluator.derives((file, owner), *_HOOK_OWNERS):
+        return []
+    files = related(program, file)
+    return [call for call in program.table(_trainers) if call.file in files]
+
+
 @cached
 def reached_from(program: Program, function: Function) -> frozenset[Function]:
     """The functions that run in the process that enters one, itself included; what it starts in others is not."""
@@ -239,7 +275,7 @@ def _is_switched_off(program: Program, row: SourceCall, root: Function, reached:
 
 @cached
 def _makes_a_trainer(program: Program, function: Function) -> bool:
-    return not tables(program).training.isdisjoint(reached_from(program, function))
+    return not _all_training(program).isdisjoint(reached_from(program, function))
 
 
 @cached
@@ -477,15 +513,17 @@ def paths_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: boo
     yield from (call_path for call_path in search.ways(row, (), Certainty.PROVEN, frozenset()) if _is_open(call_path))
 
 
-def path_past_a_trainer(program: Program, row: EventRow) -> CallPath | None:
+def path_past_a_trainer(program: Program, row: EventRow, *, own: bool = False) -> CallPath | None:
     """Return a way of all processes of a trainer program to a row, through the function that makes the trainer.
 
     Such a program has several ranks only if its launcher starts several. All calls on the way are found for certain.
+
+    :param own: trainers of classes of the project count, too, and so do their methods that the library calls
     """
-    training = tables(program).training
+    training = _all_training(program) if own else tables(program).training
     if not training:
         return None
-    search = _Search(program, row, True, weak=False, once=True, trainers=True)
+    search = _Search(program, row, True, weak=False, once=True, trainers=True, hooks=own)
     return next(
         (
             path
@@ -540,7 +578,15 @@ class _Search:
     """The search for ways, upwards from a row: through all its callers, depth first."""
 
     def __init__(
-        self, program: Program, target: EventRow, first: bool, *, weak: bool, once: bool, trainers: bool = False
+        self,
+        program: Program,
+        target: EventRow,
+        first: bool,
+        *,
+        weak: bool,
+        once: bool,
+        trainers: bool = False,
+        hooks: bool = False,
     ) -> None:
         self.program = program
         self.target = target
@@ -551,6 +597,8 @@ class _Search:
         self.once = once
         #: a program that makes a trainer counts as one of several ranks
         self.trainers = trainers
+        #: methods that a trainer calls by their names are entered where it is made
+        self.hooks = hooks
         self.passed: set[Function] = set()
         self.steps = _MOST_STEPS
 
@@ -617,6 +665,8 @@ class _Search:
             if any(call == known for _, known in handed_in):
                 continue
             yield from self.ways(call, (*calls, call), added(certainty, Certainty.MERGED), seen)
+        for call in _trainers_calling(program, function) if self.hooks else ():
+            yield from self.ways(call, (*calls, call), certainty, seen)
         if _starts_by_itself(program, function):
             yield CallPath(self.target, calls, function, added(certainty, Certainty.MERGED))
 
@@ -887,9 +937,10 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
     if by_data and _are_indices(row, parts):
         return True
     inner = operands(parts)
-    if kind == "e" and row.terms[parts[1]][0] == "c" and last_name(row.terms, row.terms[parts[1]][1]) == "range":
+    counted = _counted_from(row.terms, parts)
+    if counted is not None:
         # a number that is counted, wherever its first one was loaded from
-        inner, by_data = row.terms[parts[1]][2], False
+        inner, by_data = counted, False
     if kind == "c":
         # what is made from a path is a path of this rank; what a model makes from data is not
         called = last_name(row.terms, parts[1])
@@ -897,6 +948,19 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
             return False
         inner = inner if row.terms[parts[1]][0] == "a" else inner[1:]
     return any(differs(row, one, depth + 1, by_data=by_data) for one in inner)
+
+
+def _counted_from(terms: list[tuple[Any, ...]], parts: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """Return what a counter starts with or ends at: that of ``range``, or the first item of ``enumerate``."""
+    name = "range"
+    if parts[0] == "x" and parts[2] == 0:
+        parts, name = terms[parts[1]], "enumerate"
+    if parts[0] != "e" or terms[parts[1]][0] != "c" or last_name(terms, terms[parts[1]][1]) != name:
+        return None
+    called = terms[parts[1]]
+    if name == "range":
+        return tuple(called[2])
+    return (*called[2][1:], *(value for _, value in called[3]))
 
 
 def _are_indices(row: EventRow, parts: tuple[Any, ...]) -> bool:

@@ -23,8 +23,11 @@ LITERALS: tuple[bytes, ...] = (
     b"set_device", b"mpi4py", b"initialize_dist",
 )  # fmt: skip
 
-#: Two that only count together: workers of a loader that use the GPU; a word that large files of labels have as well.
-PAIRS: tuple[tuple[bytes, bytes], ...] = ((b"num_workers", b"cuda"), (b"lightning", b"import"))
+#: Two that only count together: workers of a loader that use the GPU; a word that large files of labels have as well; a
+#: trainer of transformers, and what is saved past it.
+PAIRS: tuple[tuple[bytes, bytes], ...] = (
+    (b"num_workers", b"cuda"), (b"lightning", b"import"), (b"TrainingArguments", b"save_pretrained"),
+)  # fmt: skip
 
 #: What matters in a file only because one that has passed imports it: what is written, loaded, logged or fed there is
 #: done by every rank.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Where
-from distcheck.core.rank_evidence import FOLDER_OPTION
+from distcheck.core.rank_evidence import FOLDER_OPTION, ONLY_LAUNCHED
 from distcheck.core.registry import probe
 
 from . import call_paths
@@ -163,6 +163,10 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     call_path = call_paths.path_of_all_ranks(program, call, first_is_a_guard=True)
     trained = None if checkpoint or call_path is not None else call_paths.path_past_a_trainer(program, call)
     call_path = call_path or trained
+    # too many programs of a trainer are only started as one process
+    launched = checkpoint and call_path is None and not _is_optional(call)
+    if launched:
+        trained = call_path = call_paths.path_past_a_trainer(program, call, own=True)
     if call_path is None or only_of_this_process(call_path, path) or call.inside("except"):
         return
     value = call_paths.value_on(call_path, path)
@@ -195,6 +199,9 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
         f"no rank check guards {name}()",
     )
     shown = call.argument_text(_position_of(call, path), _keyword_of(call, path)) or call.term_text(path)
+    evidence = signs(call, call_path)
+    if launched:
+        evidence[ONLY_LAUNCHED] = True
     yield call.found(
         rules.DC720,
         f"every rank {'appends to' if appends else 'writes'} {_path_text(value, shown)} here: {reason}",
@@ -203,8 +210,13 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
         basis=(call_path.certainty,),
         path=shown,
         flow=program.flow(call_path.steps),
-        **signs(call, call_path),
+        **evidence,
     )
+
+
+def _is_optional(call: SourceCall) -> bool:
+    """Return whether a switch of an object of options decides in its function: ``if args.lora``."""
+    return any(node[1] == "if" and node[3] and call.terms[node[2]][0] == "a" for _, node in call.blocks)
 
 
 def _is_written_by_few(call: SourceCall) -> bool:
