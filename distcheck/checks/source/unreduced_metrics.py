@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import Enum
+from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.rank_evidence import ONLY_LAUNCHED, SCRIPTS
 from distcheck.core.registry import probe
 
 from . import call_paths
 from .call_paths import Function
 from .collective_sequences import Sequences, sequences_of
 from .evaluation_data import evaluations
-from .loader_loops import LOADERS, SAMPLER, LoaderLoop, calls_within, training_loops
+from .loader_loops import LOADERS, SAMPLER, LoaderLoop, calls_within, loaders_in, training_loops
 from .models import trains, without_gradients
 from .program import EventRow, Program, SourceCall
 from .samplers import loader_samplers
+from .several_ranks import signs
 from .source_text import last_name
 from .values import FEW, Kind
 from .vocabulary import word_set, words
@@ -40,6 +43,11 @@ _SAVES = re.compile(r"(^|_)save|checkpoint", re.IGNORECASE)
 _COLLECTS = word_set("update append extend add add_ add_batch")
 #: Calls that report a result.
 _SHOWS = re.compile(r"(print|info|log|log_\w+|report\w*|add_scalars?|write)$")
+
+
+#: What divides the data of loaders that it gets, and what only the main process does with its methods.
+_PREPARES = ("accelerate.Accelerator.prepare", "accelerate.Accelerator.prepare_data_loader")
+_MAIN_SHOWS = ("accelerate.Accelerator.log", "accelerate.Accelerator.print", "accelerate.logging.get_logger.info")
 
 
 class _Decides(Enum):
@@ -70,7 +78,16 @@ def metrics_of_all_ranks_decide(program: Program) -> Iterator[Finding]:
                 f"{at}: each rank evaluates its part",
                 f"{row.place}: the metric decides",
             ],
+            **_launches(program, loop),
         )
+
+
+def _launches(program: Program, loop: LoaderLoop) -> dict[str, Any]:
+    """Return the evidence that the launch lines of a program of an Accelerator decide: it may run as one process."""
+    if loop.loaders <= set(program.table(_sampled)):
+        return {}
+    found = signs(next(row for row in program.rows_of(*loop.function) if row.line >= loop.line))
+    return {ONLY_LAUNCHED: True, SCRIPTS: found[SCRIPTS]} if found else {}
 
 
 def exits_by_metrics(program: Program) -> list[EventRow]:
@@ -80,11 +97,7 @@ def exits_by_metrics(program: Program) -> list[EventRow]:
 
 def _worst_decisions(program: Program) -> Iterator[tuple[LoaderLoop, _Decides, EventRow]]:
     """Yield the evaluations whose metrics nothing reduces, with the worst decision by them in each function."""
-    divided = {
-        (loader.file, loader.number)
-        for loader in program.calls_to(*LOADERS)
-        if any(SourceCall(program, *sampler).is_to(SAMPLER) for sampler in loader_samplers(program, loader))
-    }
+    divided = set(_divided(program))
     if not divided:
         return
     sequences = sequences_of(program)
@@ -117,6 +130,21 @@ def _evaluates(program: Program, loop: LoaderLoop) -> bool:
     ]
     steps = (call.method == "step" for call in calls_within(program, *loop[:3]))
     return switches[-1:] == ["eval"] and not any(steps)
+
+
+def _sampled(program: Program) -> Iterator[tuple[int, int]]:
+    """Yield the loaders whose sampler gives each rank its part."""
+    for loader in program.calls_to(*LOADERS):
+        if any(SourceCall(program, *sampler).is_to(SAMPLER) for sampler in loader_samplers(program, loader)):
+            yield loader.file, loader.number
+
+
+def _divided(program: Program) -> Iterator[tuple[int, int]]:
+    """Yield the loaders of which each rank sees a part: those with a sampler for it, and those of an Accelerator."""
+    yield from program.table(_sampled)
+    for call in program.calls_to(*_PREPARES):
+        for term in call.argument_terms:
+            yield from loaders_in(program, call.term_value(term))
 
 
 def _is_combined(program: Program, function: Function) -> bool:
@@ -202,7 +230,7 @@ def _decided_by(
                 yield _Decides.COLLECTIVE, row
             elif _SAVES.search(row.method) and (by_metric or _is_compared(program, row, made)):
                 yield _Decides.SAVE, row
-            elif given and _SHOWS.match(row.method) and row.own_reached_by.who in FEW:
+            elif given and (row.is_to(*_MAIN_SHOWS) or (_SHOWS.match(row.method) and row.own_reached_by.who in FEW)):
                 yield _Decides.SHOWN, row
             elif given:
                 # what gets the metric, as an object that stops the training: ``stopper(loss)``, ``record.update(loss)``

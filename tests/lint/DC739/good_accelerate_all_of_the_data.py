@@ -1,0 +1,28 @@
+"""The loader of the evaluation is not prepared: each rank evaluates all of the data."""
+
+import torch
+from accelerate import Accelerator
+from torch.utils.data import DataLoader
+
+
+def main(train_data, held_back, epochs):
+    accelerator = Accelerator(log_with="wandb")
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    evaluation = DataLoader(held_back, batch_size=4)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, DataLoader(train_data, batch_size=4))
+    for epoch in range(epochs):
+        for batch, label in loader:
+            loss = torch.nn.functional.cross_entropy(model(batch), label)
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+        total = 0.0
+        with torch.no_grad():
+            for batch, label in evaluation:
+                total += torch.nn.functional.cross_entropy(model(batch), label).item()
+        accelerator.print(f"loss {total / len(evaluation)}")
+
+
+if __name__ == "__main__":
+    main([], [], 3)
