@@ -241,5 +241,23 @@ PYTHON_WRAPPERS: dict[str, Wrapper] = {
     "viztracer": Wrapper(_words("-o --output_file --max_stack_depth --tracer_entries"), python=True),
 }
 
+#: Programs that give the shell text of their input to a scheduler. Of qsub and bsub only such a text is read: PBS
+#: Professional 2022 qsub(1), Torque 6 qsub(1), IBM Spectrum LSF 10.1 bsub(1).
+SUBMITTERS: dict[str, Wrapper] = {
+    "sbatch": WRAPPERS["sbatch"],
+    "qsub": Wrapper(
+        _words(
+            """
+            -a -A -b -c -C -e -j -J -k -l -m -M -N -o -p -P -q -r -R -S -t -tc -u -v -w -W -sync -now -hold_jid -binding
+            """
+        ),
+        pairs=_words("-pe"),
+        clusters=False,
+    ),
+    "bsub": Wrapper(
+        flags=_words("-x -I -Ip -Is -IS -ISp -ISs -K -H -N -B -r -rn -h -V -ul -XF -Zs -Ne -aff"), clusters=False
+    ),
+}
+
 MPI = frozenset(name for name, wrapper in WRAPPERS.items() if wrapper is _MPI)
 SLURM = frozenset({"srun", "salloc", "sbatch"})

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
-from distcheck.launch._wrapper_table import MPI, WRAPPERS
+from distcheck.launch._wrapper_table import MPI, SUBMITTERS, WRAPPERS
 from distcheck.launch._wrappers import own_words
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
@@ -176,7 +176,7 @@ def _launches(file: LaunchFile, starting: Set[str]) -> list[LaunchSite]:
             # a script or program of a job with GPUs may start the ranks; outside of a job, srun requests it itself
             or (site.kind in ("slurm", "shell") and starter == "srun" and is_complete(site) and uses_gpus(site))
             or (shell and starter in MPI and with_python)
-            or (shell and "sbatch" not in command.wrappers and _starts_one_of(site, starting))
+            or (shell and SUBMITTERS.keys().isdisjoint(command.wrappers) and _starts_one_of(site, starting))
         ) and site.span.path == file.path:
             found.setdefault(site.span, site)
     return [found[span] for span in sorted(found)]
@@ -263,8 +263,9 @@ class _Script:
         """Return the command of this shell that a launch line is, or is an argument of; None if there is none."""
         start = self.start_of(site)
         node = self.root.descendant_for_byte_range(start, start)
+        submitted = not SUBMITTERS.keys().isdisjoint(site.command.wrappers)
         while node is not None and node.type != "command":
-            if node.type == "heredoc_redirect" and node.parent is not None and "sbatch" not in site.command.wrappers:
+            if node.type == "heredoc_redirect" and node.parent is not None and not submitted:
                 return node.parent.child_by_field_name("body")  # the shell that reads the here-document
             node = node.parent
         return node
@@ -367,7 +368,8 @@ class _Script:
         if following is not None:
             return self._lost("next", following)
         # the last command decides, whatever stands before it; a bare exit passes on what stands before it
-        decides = self._succeeds(behind[-1]) and not any(map(self._may_end, behind[:-1]))
+        last = behind[-1]
+        decides = (self._succeeds(last) or self._may_do_nothing(last)) and not any(map(self._may_end, behind[:-1]))
         return self._lost("behind", behind[-1]) if decides else None
 
     def _may_end(self, node: Any) -> bool:
@@ -440,6 +442,11 @@ class _Script:
         if words[0] == "exit":
             return words[1:] == ["0"]
         return words == ["wait"] or words[0] in _SUCCEEDS or self._copies_its_log(words)
+
+    def _may_do_nothing(self, node: Any) -> bool:
+        """Return whether a statement is a test without ``else``: its status is 0 if no condition is true."""
+        arms = [child.type for child in node.children]
+        return node.type == "if_statement" and "else_clause" not in arms and not self._may_end(node)
 
     def _only_prints(self, body: Any) -> bool:
         statements = _statements(body) if body.type == "compound_statement" else []

@@ -78,8 +78,12 @@ _OWN_PART = re.compile(r"SLURM_(?:PROCID|NODEID|LOCALID|ARRAY_TASK_ID)|PMI_RANK|
 _SETS_TASKS = ("--ntasks", "--multi-prog", "--gpus-per-task", "--tres-per-task", "--distribution")
 #: What gives deepspeed hosts, or starts it on each of them.
 _HOSTS_OF_DEEPSPEED = re.compile(r"(?i)host_?file|--(?:include|launcher|no_ssh|force_multi)\b|DLTS_")
+#: deepspeed accepts a regular file only (0.19, launcher/runner.py, fetch_hostfile).
+_NO_HOSTS = re.compile(r"--hostfile[= \t]+/dev/null\b")
 #: A function is exported to other shells.
 _HANDS_ON = re.compile(r"\b(?:export|declare|typeset)\s+-[a-z]*f")
+#: Programs that start others on the hosts of a job, and are not read as launch lines.
+_ELSEWHERE = re.compile(r"[^#]*\b(?:pbsdsh|pbs_tmrsh|blaunch|parallel|dask-\w+)\b")
 _GIVES_GPUS = re.compile(
     r"--gpus\b|--device\b|--runtime\b|NVIDIA_VISIBLE_DEVICES|--cdi|--privileged|nvidia|/dev/(?:kfd|dri)"
     r"|\$(?i:[\w{]*(?:args?|opts?|options|flags|gpu))"
@@ -233,6 +237,8 @@ def task_count_fits_the_launcher(launch_files: LaunchFiles) -> Iterator[Finding]
             else:
                 yield from _uncounted(site, step)
                 yield from _agents(site, step)
+                if site.command.launcher == "deepspeed" and not _names_hosts(file):
+                    yield from _runners_alone(site, step)
         elif site.command.launcher == "python":
             step = step_of(site)
             if step.starter is not None:
@@ -298,6 +304,25 @@ def _agents(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
         where=site.where(object=step.starter),
         evidence={"starter": step.starter, "tasks": tasks, "nodes": step.nodes, "nnodes_max": 1},
         fix=_nodes_fix(step) if on_node == 1 else _ranks_of_node(step, on_node),
+    )
+
+
+def _runners_alone(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
+    """Yield the finding if srun starts deepspeed on each node: without a hostfile each one uses its own node only.
+
+    deepspeed 0.19, launcher/runner.py: then it refuses ``--num_nodes`` above one.
+    """
+    command = site.command
+    options = site.words[: len(site.words) - len(command.script_args)]
+    if step.starter != "srun" or step.partial or (step.nodes or 1) < 2 or step.tasks_on_node != 1:
+        return  # DC106 reports several tasks of a node
+    if _does_own_part(site) or any(word.text.startswith(("$", "`", "-H", "-i")) for word in options):
+        return
+    yield rules.DC108.found(
+        f"srun starts deepspeed on each of {step.nodes} nodes, and none gets a hostfile: each uses its own node only",
+        where=site.where(object="srun"),
+        evidence={"starter": "srun", "tasks": step.tasks, "nodes": step.nodes, "nnodes_max": 1},
+        fix=_hosts_for_deepspeed(site, "start it once, without srun: "),
     )
 
 
@@ -374,18 +399,19 @@ def _reaches_other_nodes(file: LaunchFile) -> bool:
     if any(step_of(site).starter is not None or is_remote(site) or site.repeats for site in file.sites):
         return True
     # srun bash -c may call the function
-    return any(_HANDS_ON.search(line) for line in file.lines)
+    return any(_HANDS_ON.search(line) or _ELSEWHERE.match(line) for line in file.lines)
 
 
 def _names_hosts(file: LaunchFile) -> bool:
     """Return whether deepspeed may find the hosts of the job: by default it reads /job/hostfile."""
-    return any(_HOSTS_OF_DEEPSPEED.search(line) for line in file.lines)
+    return any(_HOSTS_OF_DEEPSPEED.search(_NO_HOSTS.sub("", line)) for line in file.lines)
 
 
 def _started_once(site: LaunchSite) -> Iterator[Finding]:
     """Yield the finding for the body of a job script, which runs on the first node only."""
     command = site.command
-    if site.kind != "slurm" or command.standalone or is_remote(site):
+    by_pbs = site.job is not None and site.job.scheduler == "pbs"
+    if not (site.kind == "slurm" or by_pbs) or command.standalone or is_remote(site):
         return
     nodes = job_nodes(site)
     if nodes is None or nodes < 2 or bears_on_nodes(site):
@@ -402,6 +428,8 @@ def _started_once(site: LaunchSite) -> Iterator[Finding]:
     if may_be_started_by_variable(site):
         return
     waits = not deepspeed and expected is not None and expected.high > 1
+    if by_pbs and not waits:
+        return  # several chunks may be on one host
     expects = f", and waits for {expected.text} nodes" if waits and expected is not None else ""
     yield rules.DC108.found(
         f"the job has {nodes} nodes, but {command.launcher} is started once, on the first of them{expects}: "
@@ -409,6 +437,12 @@ def _started_once(site: LaunchSite) -> Iterator[Finding]:
         where=site.where(object=command.launcher),
         evidence={"nodes": nodes, "tasks": 1, "nnodes_max": None if expected is None else expected.high},
         fix=Fix(
+            f"start it once on each node, with the first host as rendezvous: mpiexec -n {nodes} --map-by ppr:1:node …, "
+            'and --rdzv-endpoint="$(head -n1 "$PBS_NODEFILE"):29400" for torchrun',
+            where="job-script",
+        )
+        if by_pbs
+        else Fix(
             f"let srun start it on each node: srun {ONE_TASK_A_NODE} bash -c "
             "'accelerate launch --num_machines=$SLURM_NNODES --machine_rank=$SLURM_NODEID …'",
             where="job-script",
@@ -420,14 +454,15 @@ def _started_once(site: LaunchSite) -> Iterator[Finding]:
     )
 
 
-def _hosts_for_deepspeed(site: LaunchSite) -> Fix:
-    """Return the fix that gives deepspeed the hosts of a Slurm job."""
+def _hosts_for_deepspeed(site: LaunchSite, first: str = "") -> Fix:
+    """Return the fix that gives deepspeed the hosts of a Slurm job, behind another step."""
     gpus = known(None if site.job is None else site.job.gpus_per_node)
     slots = gpus if gpus is not None else "N"
     write = f"scontrol show hostnames \"$SLURM_JOB_NODELIST\" | sed 's/$/ slots={slots}/' > hostfile"
     what = "" if gpus is not None else ", with N for the GPUs of a node"
     return Fix(
-        f"write its hosts, and name them: {write}; deepspeed --hostfile=hostfile …{what} (it reaches them by ssh)",
+        f"{first}write its hosts, and name them: {write}; deepspeed --hostfile=hostfile …{what} "
+        "(it reaches them by ssh)",
         where="job-script",
     )
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, surplus_ranks
 from distcheck.core.registry import probe
+from distcheck.launch._wrapper_table import SUBMITTERS
 from distcheck.launch.command import SHELLS
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
@@ -538,7 +539,7 @@ def _cpus_that_srun_forgets(site: LaunchSite) -> int | None:
 def _pass_them_on(requested: int, file: LaunchFile, site: LaunchSite) -> Finding:
     word = next(word for word in site.words if word.text.rpartition("/")[2] == "srun")
     # in a heredoc for sbatch, the shell that submits would expand the variable
-    own = word.span.path == file.path and "sbatch" not in site.command.wrappers
+    own = word.span.path == file.path and SUBMITTERS.keys().isdisjoint(site.command.wrappers)
     edits = (word.span.followed_by(" --cpus-per-task=$SLURM_CPUS_PER_TASK"),) if own else ()
     line = corrected_line(file, edits) if edits else None
     return rules.DC325.found(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from distcheck.launch._wrapper_table import SUBMITTERS
 from distcheck.launch.command import parse_command, program_name
 from distcheck.launch.schedulers import TASK_STARTERS
 
@@ -386,7 +387,7 @@ class _CommandReader(Builtins):
             self._given = outer_given
             if len(self.sites) > count:
                 return
-        if chain.kind == "stdin" and "sbatch" in [step.program for step in chain.steps]:
+        if _only_submits(chain):
             return
         self._site(words, shift, chain, node)
 
@@ -405,12 +406,12 @@ class _CommandReader(Builtins):
         """Read the text of an inner shell."""
         outside = self.context
         before = words[: shift + chain.before]
-        by_sbatch = bool(chain.steps) and chain.steps[-1].program == "sbatch"
+        last = chain.steps[-1] if chain.steps else None
+        submitter = last.program if last is not None and last.program in SUBMITTERS else None
         elsewhere = bool(chain.steps) and chain.steps[-1].program in ("su", "gcloud", "tmux") and not chain.joined
         job, step, repeats = self._allocations(chain.steps, words, shift)
-        if by_sbatch:
-            options = slurm.options_of("sbatch", words[shift + chain.steps[-1].start :])
-            job = step = slurm.read_directives(inner, options) or job
+        if last is not None and submitter is not None:
+            job = step = slurm.read_directives(inner, submitter, words[shift + last.start :])
         line = settings_on_line(
             before, parse_command([*(word.text for word in before), "true"]).assignments, certain=outside.certain
         )
@@ -422,15 +423,16 @@ class _CommandReader(Builtins):
 
         self.context = outside._replace(
             chunks=outside.chunks
-            if by_sbatch or elsewhere or not before
+            if submitter or elsewhere or not before
             else (*outside.chunks, Chunk(tuple(before), chain.joined)),
             steps=(*outside.steps, *chain.steps),
-            around=(*outside.around, "sbatch") if by_sbatch else outside.around,
+            around=(*outside.around, submitter) if submitter else outside.around,
             job=job,
             step=step,
-            repeats=repeats,
+            # each round of a loop submits another job
+            repeats=() if submitter else repeats,
             background=outside.background or (bool(chain.steps) and chain.steps[-1].program == "tmux"),
-            kind="slurm" if by_sbatch else outside.kind,
+            kind="slurm" if submitter == "sbatch" else outside.kind,
             inner=True,
         )
         self.state.attempt(run)
@@ -547,6 +549,11 @@ class _CommandReader(Builtins):
             if name.startswith("PET_") and variable.exported and variable.present:
                 found[name] = text_of(variable.value)
         return {name: f"${name}" if value is None else value for name, value in found.items()}
+
+
+def _only_submits(chain: Chain) -> bool:
+    """Return whether a command hands a script, or its input, to a scheduler."""
+    return chain.kind in ("stdin", "nothing") and any(step.program in SUBMITTERS for step in chain.steps)
 
 
 def _names_a_launcher(one: Alternative) -> bool:

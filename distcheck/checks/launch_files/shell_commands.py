@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from distcheck.launch._shell import has_expansion, is_expansion, quote_unexpanded
-from distcheck.launch._wrapper_table import MPI, WRAPPERS
+from distcheck.launch._wrapper_table import MPI, SUBMITTERS, WRAPPERS
 from distcheck.launch._wrappers import holds_options, is_assignment, own_words
 from distcheck.launch.command import PYTHON, SHELLS, parse_command, program_name, shell_argument
 from distcheck.launch.model import LaunchCommand
@@ -56,6 +56,7 @@ def may_start_ranks(name: str) -> bool:
     program = program_name(name)
     return (
         program in WRAPPERS
+        or program in SUBMITTERS
         or program in LAUNCHERS
         or program in SHELLS
         or program in ("su", "gcloud")
@@ -81,12 +82,14 @@ def read_chain(words: Sequence[str]) -> Chain:
             program == "tmux" and words[position + 1 : position + 2] in (["send-keys"], ["send"])
         ):
             return _sent_text(program, words, position, tuple(steps))
-        wrapper = WRAPPERS.get(program)
+        wrapper = WRAPPERS.get(program) or SUBMITTERS.get(program)
         own = own_words(words[position:], wrapper) if wrapper is not None else None
         if wrapper is None or own is None:
             return Chain(tuple(steps), "command", position, position)
         end = position + own.end
         steps.append(WrapperCommand(program, own.options, position, min(end, len(words))))
+        if program in SUBMITTERS and program not in WRAPPERS:
+            return Chain(tuple(steps), "stdin" if end >= len(words) else "nothing", end, position)
         if program == "sbatch":
             wrapped = [index for index in range(position, len(words)) if words[index].partition("=")[0] == "--wrap"]
             if wrapped and any(option == "--wrap" for option, _ in own.options):

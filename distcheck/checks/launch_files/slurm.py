@@ -18,6 +18,8 @@ from .fragments import Fragment, Span
 from .model import Allocation, Scalar, Word
 
 _DIRECTIVE = re.compile(r"#(SBATCH|PBS|BSUB)\b[ \t]*(.*)")
+#: The directives that a program reads.
+_SUBMITS = {"sbatch": "SBATCH", "qsub": "PBS", "bsub": "BSUB"}
 _HETEROGENEOUS = re.compile(r"#SBATCH[ \t]+(hetjob|packjob)\b")
 _WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|\$?\{\{.*?\}\}|[^\s"'])+""")
 
@@ -61,15 +63,16 @@ _REPEATS = {
 _UNITS = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
-def read_directives(fragment: Fragment, given_options: Mapping[str, Scalar] = {}) -> Allocation | None:
+def read_directives(fragment: Fragment, submitter: str | None = None, given: Sequence[Word] = ()) -> Allocation | None:
     """Return what the directives at the head of a script request, or None.
 
     For the scheduler, directives after the first command are comments.
 
-    :param given_options: options of the sbatch that submits the script, by long name: they override the directives
+    :param submitter: the program that submits the script, if that is known
+    :param given: its words, whose options override the directives
     """
     options: dict[str, Scalar] = {}
-    scheduler = None
+    scheduler = None if submitter is None else _SUBMITS[submitter]
     heterogeneous = False
     for start, line in _head(fragment.text):
         if _HETEROGENEOUS.match(line):
@@ -83,20 +86,26 @@ def read_directives(fragment: Fragment, given_options: Mapping[str, Scalar] = {}
         if heterogeneous:
             # only the first component: the job does not get what others request
             continue
-        if scheduler == "SBATCH":
-            options.update(options_of("sbatch", [_NAMELESS, *words]))
-        elif scheduler == "PBS":
-            options.update(_pbs(words))
-        else:
-            options.update(_lsf(words))
+        options.update(_options(scheduler, [_NAMELESS, *words]))
+    if scheduler is None:
+        return None
+    if given:
+        options.update(_options(scheduler, given))
     if scheduler == "PBS":
         return _pbs_allocation(options)
     if scheduler == "BSUB":
         return _lsf_allocation(options)
-    if scheduler is None and not given_options:
-        return None
-    options.update(given_options)
     return _slurm_allocation(options, heterogeneous=heterogeneous)
+
+
+def _options(scheduler: str, words: Sequence[Word]) -> dict[str, Scalar]:
+    """Return the options of a directive, or of the program that submits a script.
+
+    :param words: the name of the program first
+    """
+    if scheduler == "SBATCH":
+        return options_of("sbatch", words)
+    return _pbs(words[1:]) if scheduler == "PBS" else _lsf(words[1:])
 
 
 def _head(text: str) -> Iterator[tuple[int, str]]:

@@ -1,0 +1,5 @@
+#!/bin/bash
+torchrun --standalone --nproc-per-node=8 train.py
+if [ ! -f out/model.pt ]; then
+  exit 1
+fi
