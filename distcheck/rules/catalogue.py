@@ -245,7 +245,7 @@ DC768 = _rule("DC768", "method-of-wrapped-model", "EW", "lint", "A method or att
 DC801 = _rule("DC801", "deprecated-launcher", "W", "launch lint log", "A deprecated launcher")
 DC802 = _rule("DC802", "plain-python-launch", "W", "launch", "Plain python starts a script that needs a launcher", in_folders="many")
 DC803 = _rule("DC803", "launcher-options-misplaced", "E", "env launch log", "A launcher's option stands behind the script's name", in_folders="many")
-DC804 = _rule("DC804", "nnodes-vs-nodes", "E", "launch", "The launcher and the scheduler count different nodes", in_folders="many")
+DC804 = _rule("DC804", "nnodes-vs-nodes", "EW", "launch", "The launcher and the scheduler count different nodes", in_folders="many")
 DC805 = _rule("DC805", "constant-node-rank", "E", "launch", "Every node gets the same node rank", in_folders="many")
 DC806 = _rule("DC806", "node-rank-ignored", "I", "launch log", "The node rank is ignored", in_folders="many")
 DC807 = _rule("DC807", "rendezvous-id-differs", "W", "launch", "Nodes get different rendezvous ids", in_folders="many")

@@ -182,6 +182,11 @@ class _Paths:
                 self.found.setdefault(one, []).append(needed)
 
 
+def expression_of(program: Program, file: int, number: int) -> Expression:
+    """Return a term as an expression of options; what a caller decides is not known."""
+    return _closed(_expression(program, file, number))
+
+
 @cached
 def _expression(program: Program, file: int, number: int, depth: int = 0) -> Expression:
     """Return a term as an expression of options."""
