@@ -22,6 +22,7 @@ from distcheck.core.rank_evidence import (
     ONLY_LAUNCHED,
     SCRIPTS,
     SINCE,
+    TRANSFORMERS_SINCE,
     UNREACHED,
 )
 from distcheck.rules import Selection
@@ -232,13 +233,14 @@ def _once_per_script(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _with_pins(options: LintOptions, findings: list[Finding]) -> list[Finding]:
-    """The findings, with the torch and the accelerate that the project pins."""
-    if all(finding.evidence.keys().isdisjoint((SINCE, ACCELERATE_SINCE)) for finding in findings):
+    """The findings, with the torch, the accelerate and the transformers that the project pins."""
+    pinned = (SINCE, ACCELERATE_SINCE, TRANSFORMERS_SINCE)
+    if all(finding.evidence.keys().isdisjoint(pinned) for finding in findings):
         return findings
     from distcheck.core.torch_pins import TorchPins, respect_pins
 
     roots = _roots(options)
-    return respect_pins(findings, TorchPins(roots), TorchPins(roots, "accelerate"))
+    return respect_pins(findings, *(TorchPins(roots, name) for name in ("torch", "accelerate", "transformers")))
 
 
 def _with_documents(options: LintOptions, findings: list[Finding], memory: RunMemory | None) -> list[Finding]:

@@ -23,6 +23,8 @@ LAUNCH = "launch"
 SINCE = "torch_since"
 #: The oldest release of accelerate that is known to refuse what a finding is about.
 ACCELERATE_SINCE = "accelerate_since"
+#: The release of transformers that refuses what a finding is about.
+TRANSFORMERS_SINCE = "transformers_since"
 #: The function or module of a package for users that nothing of its repository reaches.
 UNREACHED = "unreached"
 #: The script that creates a folder with the value of an option, and the spellings of the option; in place of these the

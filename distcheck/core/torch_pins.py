@@ -1,4 +1,6 @@
-"""The newest torch or accelerate that a project allows, by pins and bounds in requirements, setup files, environments.
+"""The newest torch, accelerate or transformers that a project allows, by pins and bounds.
+
+These stand in requirements, setup files and environments.
 
 Instructions to install count as well: lines of documents with ``pip install`` or ``conda install``, and a release that
 is quoted as code (```torch==1.13.1```), or is an item of a list. So do the image that a Dockerfile starts from, and
@@ -19,7 +21,7 @@ from typing import NamedTuple
 
 from .model import Finding, Severity
 from .patterns import lazy
-from .rank_evidence import ACCELERATE_SINCE, SINCE
+from .rank_evidence import ACCELERATE_SINCE, SINCE, TRANSFORMERS_SINCE
 
 #: Files that declare what a project needs, by name.
 _DECLARING = lazy(
@@ -37,7 +39,7 @@ _LOCKED = {
         | ^{package}==(\d+(?:\.\d+)*)""",
         re.MULTILINE | re.VERBOSE,
     )
-    for package in ("torch", "accelerate")
+    for package in ("torch", "accelerate", "transformers")
 }
 #: A folder of documents, and those in it that show how to install.
 _DOCUMENTS = lazy(r"docs?|documentation|readme", re.IGNORECASE)
@@ -58,7 +60,11 @@ _DECLARATIONS = {
         """,
         re.MULTILINE | re.VERBOSE,
     )
-    for package, names in (("torch", "torch | pytorch"), ("accelerate", "accelerate"))
+    for package, names in (
+        ("torch", "torch | pytorch"),
+        ("accelerate", "accelerate"),
+        ("transformers", "transformers"),
+    )
 }
 #: In a text for readers: programs that install packages, and their commands.
 _INSTALLER, _INSTALLS = lazy(r"\b(?:pip3?|conda|mamba)\b", re.I), lazy(r"\b(?:install|create)\b", re.I)
@@ -79,6 +85,10 @@ _BOUND = lazy(r"(===?|=|~=|<=?|>=?|!=)[ \t]*(?:[\"'][ \t]*)?(?:([\^~])[ \t]*)?(\
 _EXTRAS = lazy(r"(?<=\w)\[[\w\s.,-]*\]")
 #: A module that torch 2.0 removed, imported where no ``try`` is around.
 _REMOVED = lazy(rb"^(?:from torch\._six import |import torch\._six\b|from torch import _six\b)", re.MULTILINE)
+#: transformers from a commit or tag of its repository.
+_BY_TAG = lazy(
+    r"(?:transformers[ \t]{0,9}@[ \t]{0,9})?git\+\S*/transformers(?:\.git)?@v?(?P<release>\d+\.\d+[\d.]*)?\S*"
+)
 #: Bytes of a file that are read, files of a folder, and folders above a file.
 _MAX_BYTES = 200_000
 _MAX_BYTES_OF_LOCK = 8_000_000
@@ -119,6 +129,8 @@ def newest_in(text: str, path: str, package: str = "torch") -> list[Newest | Non
     if path.endswith((".txt", ".in", ".yml", ".yaml", ".toml", ".cfg", "Pipfile")):
         text = re.sub(r"(?m)(?:^|[ \t])#.*$", "", text)
     text = _EXTRAS.sub("", text)
+    if package == "transformers":
+        text = _BY_TAG.sub(lambda match: f" transformers=={match['release'] or 0}", text)
     found: list[Newest | None] = []
     for match in _DECLARATIONS[package].finditer(text):
         given = _BOUND.findall(match["text"])
@@ -214,6 +226,17 @@ class TorchPins:
             return own if folders is None else _lowest([own, folders])
         return folders
 
+    def is_declared(self, path: str) -> bool:
+        """Return whether a folder above a file declares the package, with or without a bound."""
+        folder = os.path.dirname(os.path.abspath(path))
+        for _ in range(_MAX_DEPTH):
+            if self._declared(folder):
+                return True
+            if folder in self._roots or os.path.dirname(folder) == folder or os.path.exists(f"{folder}/.git"):
+                break
+            folder = os.path.dirname(folder)
+        return False
+
     def _of_folder(self, path: str) -> Newest | None:
         folder = os.path.dirname(os.path.abspath(path))
         visited: list[str] = []
@@ -277,13 +300,21 @@ def _content(path: str, most: int = _MAX_BYTES) -> bytes:
     return b""
 
 
-def respect_pins(findings: Iterable[Finding], pins: TorchPins, accelerate: TorchPins) -> list[Finding]:
+def respect_pins(
+    findings: Iterable[Finding], pins: TorchPins, accelerate: TorchPins, transformers: TorchPins
+) -> list[Finding]:
     """Return the findings; those about a torch that the project excludes are notes.
 
-    So is what accelerate refuses where the project pins a release that is not known to refuse it.
+    So is what accelerate refuses where the project pins a release that is not known to refuse it. What only another
+    transformers refuses is no finding, and a note if no file declares transformers.
     """
     found = []
     for finding in findings:
+        if TRANSFORMERS_SINCE in finding.evidence:
+            if _older_pin(finding, TRANSFORMERS_SINCE, transformers) is not None:
+                continue
+            if not transformers.is_declared(finding.where.path or "."):
+                finding = finding._replace(severity=Severity.INFO)
         newest = _older_pin(finding, SINCE, pins)
         if newest is not None:
             message = f"{finding.message}; {_pin(newest)}, which is not affected"

@@ -8,7 +8,7 @@ import pytest
 
 from distcheck import rules
 from distcheck.core.model import Fix, Severity, Where
-from distcheck.core.rank_evidence import ACCELERATE_SINCE, SINCE
+from distcheck.core.rank_evidence import ACCELERATE_SINCE, SINCE, TRANSFORMERS_SINCE
 from distcheck.core.torch_pins import Newest, TorchPins, newest_in, respect_pins
 
 
@@ -196,7 +196,12 @@ def test_a_finding_about_a_newer_torch_is_a_note(tmp_path: Path) -> None:
     where = Where(path=f"{tmp_path}/train.py", line=1)
     old = rules.DC207.found("one spelling", where=where, fix=Fix("x"), evidence={SINCE: "2.0"})
     always = rules.DC207.found("one spelling", where=where, fix=Fix("x"))
-    first, second = respect_pins([old, always], TorchPins([str(tmp_path)]), TorchPins([str(tmp_path)], "accelerate"))
+    first, second = respect_pins(
+        [old, always],
+        TorchPins([str(tmp_path)]),
+        TorchPins([str(tmp_path)], "accelerate"),
+        TorchPins([str(tmp_path)], "transformers"),
+    )
     assert first.severity is Severity.INFO
     assert "requirements.txt pins torch 1.6" in first.message
     assert second == always
@@ -216,7 +221,12 @@ def test_an_import_that_a_release_removed_bounds_torch(tmp_path: Path, text: str
     (tmp_path / "train.py").write_text(text)
     where = Where(path=f"{tmp_path}/train.py", line=1)
     old = rules.DC611.found("weights_only", where=where, fix=Fix("x"), evidence={SINCE: "2.6"})
-    (found,) = respect_pins([old], TorchPins([str(tmp_path)]), TorchPins([str(tmp_path)], "accelerate"))
+    (found,) = respect_pins(
+        [old],
+        TorchPins([str(tmp_path)]),
+        TorchPins([str(tmp_path)], "accelerate"),
+        TorchPins([str(tmp_path)], "transformers"),
+    )
     assert (found.severity is Severity.INFO) == noted
     assert ("train.py (torch._six) pins torch before 2.0" in found.message) == noted
 
@@ -251,5 +261,30 @@ def test_what_accelerate_refuses_is_a_note_for_an_older_pin(
         evidence={ACCELERATE_SINCE: "1.0"},
     )
     roots = [str(tmp_path)]
-    (found,) = respect_pins([finding], TorchPins(roots), TorchPins(roots, "accelerate"))
+    (found,) = respect_pins(
+        [finding], TorchPins(roots), TorchPins(roots, "accelerate"), TorchPins(roots, "transformers")
+    )
     assert (found.severity, found.message) == (severity, f"--num_processes is 1{ends}")
+
+
+@pytest.mark.parametrize(
+    ("declared", "severity"),
+    [
+        ("transformers", Severity.WARNING),
+        ("transformers>=4.36.2", Severity.WARNING),
+        ("git+https://github.com/huggingface/transformers.git\ntransformers", Severity.WARNING),
+        ("torch", Severity.INFO),
+        ("transformers==4.45.2", None),
+        ("transformers<5", None),
+        ("git+https://github.com/huggingface/transformers.git@v4.40.1", None),
+        ("transformers @ git+https://github.com/huggingface/transformers@1a2b3c4d", None),
+    ],
+)
+def test_what_only_another_transformers_refuses_is_no_finding(
+    tmp_path: Path, declared: str, severity: Severity | None
+) -> None:
+    (tmp_path / "requirements.txt").write_text(f"{declared}\n")
+    where = Where(path=str(tmp_path / "train.sh"), line=2)
+    removed = rules.DC817.found("x", where=where, evidence={TRANSFORMERS_SINCE: "5.0"}, fix=Fix("x"))
+    pins = [TorchPins([str(tmp_path)], package) for package in ("torch", "accelerate", "transformers")]
+    assert [one.severity for one in respect_pins([removed], *pins)] == ([] if severity is None else [severity])

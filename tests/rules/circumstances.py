@@ -174,6 +174,13 @@ FILES: Mapping[str, Files] = {
     "DC812": Files(
         beside={"job.sh": "#!/bin/bash\ndeepspeed --num_gpus 8 train.py --deepspeed_config ds_config.json\n"}
     ),
+    "DC817": Files(
+        beside={
+            "requirements.txt": "transformers\n",
+            "train.py": "from transformers import HfArgumentParser, TrainingArguments\n\n"
+            "(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\nprint(args.local_rank)\n",
+        }
+    ),
 }
 
 MACHINES: Mapping[str, Machine] = {

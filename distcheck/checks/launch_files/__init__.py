@@ -9,7 +9,7 @@ from __future__ import annotations
 #: The modules that hold probes; the others are readers and values.
 PROBES = (
     "batch_header", "blank_assignments", "configurations", "container_runs", "cut_lines", "exit_status", "launcher",
-    "lightning_nodes", "malformed", "node_clocks", "node_ranks", "parallel_sizes", "pods", "ports",
+    "lightning_nodes", "malformed", "node_clocks", "node_ranks", "parallel_sizes", "pods", "ports", "removed_options",
     "rendezvous", "resources", "started_scripts", "typographic", "variable_forwarding", "variables",
 )  # fmt: skip
 

@@ -1,0 +1,3 @@
+class TrainingArguments:
+    evaluation_strategy: str = "no"
+    local_rank: int = -1
