@@ -85,9 +85,10 @@ _BOUND = lazy(r"(===?|=|~=|<=?|>=?|!=)[ \t]*(?:[\"'][ \t]*)?(?:([\^~])[ \t]*)?(\
 _EXTRAS = lazy(r"(?<=\w)\[[\w\s.,-]*\]")
 #: A module that torch 2.0 removed, imported where no ``try`` is around.
 _REMOVED = lazy(rb"^(?:from torch\._six import |import torch\._six\b|from torch import _six\b)", re.MULTILINE)
-#: transformers from a commit or tag of its repository.
-_BY_TAG = lazy(
-    r"(?:transformers[ \t]{0,9}@[ \t]{0,9})?git\+\S*/transformers(?:\.git)?@v?(?P<release>\d+\.\d+[\d.]*)?\S*"
+#: transformers from its repository, of a commit or tag if there is an ``@``.
+_FROM_SOURCE = lazy(
+    r"(?:transformers[ \t]{0,9}@[ \t]{0,9})?git\+[^\s@]{1,200}/transformers(?:\.git)?"
+    r"(?P<at>@(?:v?(?P<release>\d+\.\d+[\d.]*))?\S*)?"
 )
 #: Bytes of a file that are read, files of a folder, and folders above a file.
 _MAX_BYTES = 200_000
@@ -130,7 +131,9 @@ def newest_in(text: str, path: str, package: str = "torch") -> list[Newest | Non
         text = re.sub(r"(?m)(?:^|[ \t])#.*$", "", text)
     text = _EXTRAS.sub("", text)
     if package == "transformers":
-        text = _BY_TAG.sub(lambda match: f" transformers=={match['release'] or 0}", text)
+        text = _FROM_SOURCE.sub(
+            lambda match: f" transformers=={match['release'] or 0}" if match["at"] else " transformers", text
+        )
     found: list[Newest | None] = []
     for match in _DECLARATIONS[package].finditer(text):
         given = _BOUND.findall(match["text"])

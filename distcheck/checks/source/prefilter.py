@@ -24,10 +24,13 @@ LITERALS: tuple[bytes, ...] = (
 )  # fmt: skip
 
 #: Two that only count together: workers of a loader that use the GPU; a word that large files of labels have as well; a
-#: trainer of transformers, and what is saved past it.
+#: trainer of transformers, and what is saved past it; a script whose ranks transformers sets up.
 PAIRS: tuple[tuple[bytes, bytes], ...] = (
-    (b"num_workers", b"cuda"), (b"lightning", b"import"), (b"TrainingArguments", b"save_pretrained"),
-)  # fmt: skip
+    (b"num_workers", b"cuda"),
+    (b"lightning", b"import"),
+    (b"TrainingArguments", b"save_pretrained"),
+    (b"HfArgumentParser", b"TrainingArguments"),
+)
 
 #: What matters in a file only because one that has passed imports it: what is written, loaded, logged or fed there is
 #: done by every rank.
