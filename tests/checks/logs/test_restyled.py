@@ -28,6 +28,9 @@ STILL_WAITING = {
     "DC511/bad_blocking_wait.log",
     "DC511/bad_first_collective_old_torch.log",
     "DC518/bad_horovod_shut_down.log",
+    # Ray starts lost workers again
+    "DC518/bad_ray_names_the_dead_worker.log",
+    "DC518/bad_ray_reports_a_dead_worker.log",
     "DC518/bad_unique_id_lost.log",
 }
 #: A host's name before a line ("gpu-b: ") counts as a prefix only where the file as a whole speaks for it.
