@@ -17,6 +17,8 @@ from .model import ENDED_BY_SIGTERM, Event, Timeline
 
 #: Names and addresses that lead back to the writer itself.
 _OWN = re.compile(r"(?:127\.|localhost|::1|0\.0\.0\.0|\[?::ffff:127\.)")
+#: How torch's store reports a time limit, up to torch 2.3 and later.
+_TIMED_OUT = re.compile(r"Socket Timeout|wait timeout")
 #: So many peers or ranks are named.
 _MOST_NAMED = 4
 
@@ -120,7 +122,7 @@ def the_cause_is_in_the_log(timeline: Timeline) -> Iterator[LogFinding]:
 
     Consequences are lost peers, signals and launchers' tables. A rank that failed by itself is reported instead.
     """
-    if timeline.went_on or any(_is_own(event) for event in timeline.events):
+    if timeline.went_on or _left_early(timeline) or any(_is_own(event) for event in timeline.events):
         return
     lost = [event for event in timeline.events if event.kind is Kind.LOST]
     ended = [event for event in timeline.events if event.kind in (Kind.SIGNAL, Kind.TABLE)]
@@ -147,6 +149,51 @@ def the_cause_is_in_the_log(timeline: Timeline) -> Iterator[LogFinding]:
         evidence={"peers": _peers(lost), "silent_ranks": list(timeline.silent_ranks[:64])},
         notice=True,
     )
+
+
+@log_probe(rules.DC518)
+def agents_leave_together(timeline: Timeline) -> Iterator[LogFinding]:
+    """torchrun's exit barrier failed, at which it waits for the other nodes after all ranks of its own ended well."""
+    events, late = timeline.of("exit-barrier"), _left_early(timeline)
+    if not events or not (late or timeline.went_on):
+        return
+    seconds = next((event.values["seconds"] for event in events if event.values.get("seconds")), None)
+    after = "" if seconds is None else f" {float(seconds):.0f} s later"
+    ended = (
+        ". See in their logs whether they end"
+        if timeline.went_on
+        else ". It left, and its rendezvous store with it: the other nodes ended their ranks"
+    )
+    yield LogFinding(
+        events,
+        "all ranks of one node ended with status 0. Then torchrun's exit barrier failed: "
+        + (
+            f"ranks of another node still ran{after}{ended}"
+            if late
+            else "the rendezvous store was missing, since the torchrun of its node left first. That is harmless if the "
+            "ranks of that node ended well"
+        ),
+        Fix(
+            "let all ranks end together: call torch.distributed.barrier() after the last work of any rank. A rank that "
+            "still runs may also hang: read the logs of the other nodes",
+            where="code",
+        )
+        if late
+        else Fix(
+            "nothing, if the ranks of the store's node ended well: torchrun ignores this exception. Else read the log "
+            "of that node",
+            where="host",
+        ),
+        rank=-1,
+        notice=True,
+    )
+
+
+def _left_early(timeline: Timeline) -> bool:
+    """Whether torchrun left at the time limit of its exit barrier, and nothing is known that failed before."""
+    late = [event for event in timeline.of("exit-barrier") if _TIMED_OUT.search(event.text)]
+    others = {event.source for event in timeline.of("rendezvous-left")} - {event.source for event in late}
+    return bool(late) and (timeline.went_on or bool(others))
 
 
 #: How torchrun shows the traceback of a rank in its table.

@@ -41,9 +41,12 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
     """
     latest = max((event.attempt for event in events), default=0)
     restarts = {number: _restarted_at(reading, number, events) for number, reading in enumerate(readings)}
+    agents = _agents_that_ended_well(events, latest)
     last: dict[int, Event] = {}
     for event in events:
         if event.kind >= Kind.NOTICE or event.attempt < latest or event.until <= restarts[event.source]:
+            continue
+        if event.source in agents and event.kind in (Kind.TIMEOUT, Kind.LOST, Kind.SIGNAL):
             continue
         if is_fatal(event) and not _survived(readings[event.source], event, identities):
             return False
@@ -56,10 +59,12 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
     alive = {
         number: _lives(reading, last.get(number), number, identities, begun[number])
         for number, reading in enumerate(readings)
+        # the ranks of one host ended well; that shows nothing about those of another one
+        if number not in agents or number in last
     }
     if not last:
-        return any(alive.values())
-    ended_well = any(_ends_well(reading, last.get(number)) for number, reading in enumerate(readings))
+        return bool(agents) or any(alive.values())
+    ended_well = any(_ends_well(readings[number], last.get(number)) for number in alive)
     return all(
         alive[number]
         # a healthy rank may print nothing at its end: the others' is enough for what it had caught
@@ -67,6 +72,16 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
         or _outlived(event, readings, [other for other in alive if alive[other] and other != number])
         for number, event in last.items()
     )
+
+
+def _agents_that_ended_well(events: Sequence[Event], latest: int) -> frozenset[int]:
+    """Return the files of torchrun whose ranks all ended with status 0: only then it waits at its exit barrier.
+
+    Up to torch 2.1 it did so after a failure as well, which it logs first.
+    """
+    of_last = [event for event in events if event.attempt == latest]
+    failed = {event.source for event in of_last if event.kind is Kind.TABLE}
+    return frozenset(event.source for event in of_last if event.signature == "exit-barrier") - failed
 
 
 def _restarted_at(reading: LogReading, number: int, events: Sequence[Event]) -> int:

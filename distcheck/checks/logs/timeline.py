@@ -37,7 +37,7 @@ def join(readings: Sequence[LogReading]) -> Timeline:
     rows = {(worker.source, worker.line): worker for worker in workers if worker.rank is not None and worker.message}
     places = sorted(rows)
     events = [
-        _of_its_row(_of_its_rank(_as_own(_at(event, number))), rows, places)
+        _of_its_row(_of_its_rank(_of_agent(_as_own(_at(event, number)))), rows, places)
         for number, reading in enumerate(readings)
         for event in reading.events
     ]
@@ -106,6 +106,22 @@ def _as_own(event: Event) -> Event:
         return event
     if any(part in path for path in paths for part in _DOWNLOADERS):
         return event._replace(signature="exception", kind=Kind.FAILURE, codes=())
+    return event
+
+
+#: Functions of torchrun's agent that run after the workers have started: its store was there before.
+_WITH_WORKERS = frozenset(("num_nodes_waiting", "_exit_barrier"))
+
+
+def _of_agent(event: Event) -> Event:
+    """An exception of torchrun's agent from its exit barrier, or because the store that it had is lost."""
+    if event.traceback is None:
+        return event
+    functions = _WITH_WORKERS.intersection(frame.function for frame in event.traceback.frames)
+    if "_exit_barrier" in functions:
+        return event._replace(signature="exit-barrier", kind=Kind.LOST, codes=("DC518",))
+    if functions and event.signature == "rendezvous-connection":
+        return event._replace(signature="rendezvous-left", kind=Kind.LOST, codes=("DC518",))
     return event
 
 

@@ -135,6 +135,11 @@ _WORKERS = (
 )
 
 _SIGNALS = (
+    *spellings("exit-barrier", Kind.LOST, ("DC518",),
+        (r"Error waiting on exit barrier\. Elapsed: (?P<seconds>\d+(?:\.\d+)?)",
+         "E1122 07:56:31.183000 7560 torch/distributed/elastic/agent/server/api.py:1008] Error waiting on exit "
+         "barrier. Elapsed: 300.1 seconds",
+         "ERROR:torch.distributed.elastic.agent.server.api:Error waiting on exit barrier. Elapsed: 0.5 seconds")),
     *spellings("closing-signal", Kind.SIGNAL, (),
         (r"[Pp]rocess (?P<pid>\d+) (?:closing|via) signal (?P<signal>SIG(?:TERM|INT|KILL|QUIT))",
          "W1122 07:56:25.308000 7520 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 7525 "

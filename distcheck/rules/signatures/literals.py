@@ -564,6 +564,7 @@ LITERALS: dict[int, tuple[tuple[bytes, ...], bool]] = {
     4181457470: ((b'While waitForInput, poolFD failed with (errno: ',), True),
     4182420263: ((b'srun: error: ',), True),
     4191591672: ((b'hosts the TCP store', b'server has started on',), True),
+    4191851855: ((b'Error waiting on exit barrier. Elapsed: ',), True),
     4197709692: ((b'Multiple Ranks are using the same GPU/Partition',), True),
     4200325746: ((b", but didn't join collective #",), True),
     4211339307: ((b'DESKTOP',), True),
