@@ -34,6 +34,12 @@ SECTION_ROWS = (
     ),
 )
 _PATH = lazy(r"(?:==> (?P<file>\S{1,300}) <==|Streaming (?P<log>\S{0,100}user_logs/\S{1,200}))$")
+#: What the name of a log has, and that of notes about a LoRA of rank 32 lacks.
+_LOG_NAME = lazy(
+    r"(?i)(?:.*/)?(?:[^/]*\.(?:log|out|err|stdout|stderr)(?:\.[\w.]{1,12})?"
+    r"|(?:[^/]*[-_.])?(?:logs?|std(?:out|err)|output|console|train\w*|workers?)(?:[-_.\d][^/]*)?"
+    r"|(?:global|local|world)?[-_]?rank[-_.]?\d[^/]*)$"
+)
 _OUTPUT = lazy(r"-{10}(?P<edge>Begin|End) global rank (?P<rank>\d{1,6}) STD(?:OUT|ERR)-{10}$")
 
 _RANK = r"(?:[Gg]lobal |GLOBAL )?(?:[Rr]ank|RANK)[ :=#_\[-]{0,2}(?P<rank>\d{1,6})"
@@ -117,7 +123,8 @@ class Sections:
         if output is not None:
             who = LineAuthor(int(output["rank"])) if output["edge"] == "Begin" else UNKNOWN_WRITER
         elif path is not None:
-            who = who_by_name(path["file"] or path["log"])[0]
+            name = path["file"] or path["log"]
+            who = who_by_name(name)[0] if _LOG_NAME.match(name) else UNKNOWN_WRITER
         else:
             return False
         self._lines.append(line)

@@ -229,6 +229,9 @@ class Prefixes:
             self._label, self._apart, self._numbered, self._named, self._piped, self._pair, self._replica,
         )  # fmt: skip
         self._enabled: list[LabelStyle] = []
+        self._replica_of: dict[int, int] = {}
+        #: SGLang runs replicas of the model, whose ranks count from 0 in each
+        self.replicas_count_their_own = False
         self._whos: dict[tuple[int | None, int | None, str | None, int | None, int | None], LineAuthor] = {}
         if sample:
             self.learn(sample)
@@ -241,7 +244,15 @@ class Prefixes:
     @property
     def styles(self) -> tuple[tuple[bool, int], ...]:
         """What is known of the labels so far: another value may take lines apart in another way."""
-        return tuple((style.enabled, len(style.shapes)) for style in self._styles)
+        return (
+            *((style.enabled, len(style.shapes)) for style in self._styles),
+            (self.replicas_count_their_own, 0),
+        )
+
+    def note_replica(self, replica: int, rank: int) -> None:
+        """Note a pair of SGLang's numbers. With attention that is data parallel, the rank counts over all replicas."""
+        known = self._replica_of.setdefault(rank, replica)
+        self.replicas_count_their_own = self.replicas_count_their_own or known != replica or rank < replica
 
     def learn(self, lines: Sequence[str]) -> None:
         """Inspect more lines of the file. Styles that were found stay."""
@@ -542,9 +553,12 @@ def _of_date(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str)
     prefixes._clock.saw(int(match["dd"][:4]))
     _time(found, full(match["dd"], match["dt"], match["dz"] or ""))
     found.setdefault("time", None)
-    # below the number of its replica, it counts the ranks of that replica
-    if match["tp"] and not match["tpp"] and int(match["tp"]) >= int(match["dp"] or 0):
-        found.setdefault("weak_rank", int(match["tp"]))
+    if match["tp"] and not match["tpp"]:
+        rank = int(match["tp"])
+        if match["dp"] is not None:
+            prefixes.note_replica(int(match["dp"]), rank)
+        if match["dp"] is None or not prefixes.replicas_count_their_own:
+            found.setdefault("weak_rank", rank)
     return match.end()
 
 

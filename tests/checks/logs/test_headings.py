@@ -127,6 +127,9 @@ def test_statements(line: str, rank: int | None) -> None:
             "rank",
             3,
         ),
+        ("==> logs/train_rank_3 <==", "==> logs/train_rank_0 <==", "rank", 3),
+        ("==> rank_3/stdout <==", "==> rank_0/stdout <==", "rank", 3),
+        ("==> rank3.txt <==", "==> rank0.txt <==", "rank", 3),
         ("==> node07.log <==", "==> node08.log <==", "host", "node07"),
     ],
 )
@@ -162,7 +165,17 @@ def test_the_same_words_below_two_headings_are_of_two_processes(tmp_path: Path) 
     assert [event.who.rank for event in timeline.events if event.traceback is not None] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("line", ["==> Preparing data for rank_3 <==", "==> rank_3.log", "print('==> rank_3.log <==')"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "==> Preparing data for rank_3 <==",
+        "==> rank_3.log",
+        "print('==> rank_3.log <==')",
+        "==> notes_rank_3 <==",
+        "==> docs/lora_rank_3.md <==",
+        "==> adapters/rank_3/README.txt <==",
+    ],
+)
 def test_what_only_looks_like_the_heading_of_a_file(line: str, tmp_path: Path) -> None:
     assert failed_rank(f"{line}\n{TRACEBACK}", tmp_path) is None
 

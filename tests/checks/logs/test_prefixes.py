@@ -430,3 +430,16 @@ def test_a_rank_in_json_that_is_none(rank: str) -> None:
 def test_a_number_of_thousands_of_digits_is_no_rank() -> None:
     line = "[rank" + "9" * 5000 + "]: hello"
     assert Prefixes([line]).parse(line).who.rank is None
+
+
+def test_ranks_of_several_replicas_of_sglang_are_none_of_the_job() -> None:
+    """With attention that is data parallel, each rank has one replica; else the replicas count their own ranks."""
+    line = "[2025-11-22 07:43:25 DP{} TP{}] Decode batch"
+    attention = [line.format(rank // 2, rank) for rank in range(4)]
+    replicas = [line.format(replica, rank) for replica in range(2) for rank in range(4)]
+    assert [Prefixes(attention).parse(text).who.rank for text in attention] == [0, 1, 2, 3]
+    assert {Prefixes(replicas).parse(text).who.rank for text in replicas} == {None}
+    # seen behind the first lines
+    prefixes = Prefixes()
+    ranks = [prefixes.parse(line.format(replica, 3)).who.rank for replica in (1, 0, 1)]
+    assert ranks == [3, None, None]
