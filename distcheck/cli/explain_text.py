@@ -45,6 +45,12 @@ _ASCII = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\xa0": 
 _DASH = re.compile(r"(?<!\S)[–—](?=[a-z])")
 #: The last line of a traceback: it ends a process, whatever it is about.
 _EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception):\s")
+#: A line that its logger wrote at the level INFO or DEBUG: torch's C++ code, glog, or Python's logging.
+_OF_A_LOW_LEVEL = re.compile(
+    r"\s*(?:\[rank\d+\]: ?)?(?:\[[ID](?:\d{3,4} [\d:.]+)? [\w./]+\.cpp:\d+\]|I\d{4} [\d:.]+ +\d+ \S+:\d+\]"
+    r"|(?:INFO|DEBUG):)"
+)
+_SPEAKS_OF_A_FAILURE = re.compile(r"(?i)error|exception|fail|\bfault|abort|kill|died|timed? ?out|terminat")
 #: What stands for the rest of a shortened line.
 _ELLIPSIS = ("…", "...")
 #: What is meant as a code or a name, also where it is none.
@@ -114,6 +120,8 @@ def explain_text(text: str) -> Answer:
     words = shorthand(text)
     if words is not None:
         return _of_rules(words.codes, "")._replace(verdict=f"{_SHORTHAND}\n{words.search_for}\nfix: {_WHOLE_LINE}")
+    if _OF_A_LOW_LEVEL.match(text) and not _SPEAKS_OF_A_FAILURE.search(text):
+        return Answer(verdict=_NOTICE)
     # masked before it is cut: the rest of a credential would have no form
     shown = mask_forms(text.strip())[:60]
     raise UnknownText(f"no rule knows the message {escape(shown)!r}; {_WHOLE_LINE}")

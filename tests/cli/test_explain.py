@@ -234,6 +234,25 @@ def test_a_notice_is_named_as_one() -> None:
     assert "distcheck log FILE" in result.output
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[I ProcessGroupWrapper.cpp:562] [Rank 2] Running collective: CollectiveFingerPrint(OpType=ALLREDUCE)",
+        "[rank2]:[I1122 07:43:25.123456789 ProcessGroupNCCL.cpp:991] [PG ID 0] using a default device",
+        "INFO:trainer:the data is shuffled",
+    ],
+)
+def test_a_line_at_the_level_of_information_is_a_notice(line: str) -> None:
+    assert explain(line).output.startswith("The text is a notice: ")
+
+
+@pytest.mark.parametrize(
+    "line", ["INFO:trainer:the worker died", "[E ProcessGroupWrapper.cpp:562] [Rank 2] Running", "the data is shuffled"]
+)
+def test_a_line_without_that_level_or_with_a_failure_is_unknown(line: str) -> None:
+    assert "no rule knows the message" in explain(line).output
+
+
 def test_the_last_line_of_a_traceback_is_no_notice() -> None:
     """A stale handle ends a process where it is an exception's text; where a program prints it, the job may go on."""
     words = "[Errno 116] Stale file handle: '/data/cache/text'"
