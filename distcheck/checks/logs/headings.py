@@ -58,6 +58,8 @@ _FAILED = lazy(
     r"(?:\w+ )?(?:error|exception)\b|\b"
     + _RANK.replace("<rank>", "<only>")
     + r"\]? (?:has )?(?:failed|crashed|died)[.!]*$"
+    # an exception whose message begins with the rank that raised it
+    r"|^(?:\w+\.)*\w+(?:error|exception): \[?" + _RANK.replace("<rank>", "<raised>") + r"\]?: "
     r"|^exception in device=\w{2,5}:(?P<device>\d{1,6}):)"
 )
 _WITH_A_RANK = r"tensors?|matri(?:x|ces)|arrays?|operands?|(?:q?lo|do)ra|adapters?|documents?"

@@ -14,6 +14,7 @@ from .context import is_of_launcher
 from .launcher import keep_each_log
 from .log_probe import LogFinding, log_probe, signature_probe
 from .model import ENDED_BY_SIGTERM, Event, Timeline
+from .ranking import may_only_follow
 
 #: Names and addresses that lead back to the writer itself.
 _OWN = re.compile(r"(?:127\.|localhost|::1|0\.0\.0\.0|\[?::ffff:127\.)")
@@ -122,7 +123,10 @@ def the_cause_is_in_the_log(timeline: Timeline) -> Iterator[LogFinding]:
 
     Consequences are lost peers, signals and launchers' tables. A rank that failed by itself is reported instead.
     """
-    if timeline.went_on or _left_early(timeline) or any(_is_own(event) for event in timeline.events):
+    if timeline.went_on or _left_early(timeline):
+        return
+    followers = may_only_follow(timeline)
+    if any(_is_own(event) and (event.source, event.line) not in followers for event in timeline.events):
         return
     lost = [event for event in timeline.events if event.kind is Kind.LOST]
     ended = [event for event in timeline.events if event.kind in (Kind.SIGNAL, Kind.TABLE)]

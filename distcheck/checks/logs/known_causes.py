@@ -50,6 +50,13 @@ KNOWN_CAUSES = {
         "a kernel on the GPU read or wrote outside of its memory, and the runtime of ROCm ended the process",
         "one run with AMD_SERIALIZE_KERNEL=3 and PYTHONFAULTHANDLER=1 prints the Python line that waits for the kernel",
     ),
+    "rocm-gpu-hang": KnownCause(
+        "a GPU hung",
+        "the driver reported that a GPU hung, and ended the processes that use it",
+        "read what the driver logged before (dmesg -T | grep amdgpu); if it happens again on this node alone, have the "
+        "GPU checked, otherwise update the driver and its firmware",
+        "host",
+    ),
     "cuda-error-note": KnownCause(
         "a call to CUDA failed",
         "a call to CUDA failed, and the line above this one names the error",

@@ -248,6 +248,7 @@ def _first_unnamed(timeline: Timeline, findings: Sequence[Finding]) -> Event | N
     # the same words of another rank
     signatures = {event.signature for event in timeline.events if (timeline.path(event), event.line) in places}
     signatures -= {"exception", "error-line"}
+    followers = may_only_follow(timeline)
     candidates = [
         event
         for event in timeline.events
@@ -257,6 +258,7 @@ def _first_unnamed(timeline: Timeline, findings: Sequence[Finding]) -> Event | N
         and codes.isdisjoint(event.codes)
         and event.signature not in signatures
         and not (event.signature == "error-line" and not is_near_the_end(timeline, event))
+        and (event.source, event.line) not in followers
     ]
     if not candidates or timeline.went_on:
         return None
@@ -277,6 +279,27 @@ def _first_unnamed(timeline: Timeline, findings: Sequence[Finding]) -> Event | N
 def _is_weak(event: Event, timeline: Timeline) -> bool:
     """Whether a line only looks like a failure, or its end is cut off."""
     return event.signature == "error-line" or (is_unfinished(event) and not _is_in_the_table(event, timeline))
+
+
+def may_only_follow(timeline: Timeline) -> frozenset[tuple[int, int]]:
+    """Return the file and line of tracebacks whose exceptions are cut off, below a lost peer of another rank.
+
+    Such a traceback may report the same loss.
+    """
+    cut = [event for event in timeline.events if event.who.rank is not None and is_unfinished(event)]
+    losses: dict[tuple[int, int], dict[int, int]] = {}
+    for event in timeline.events if cut else ():
+        if event.kind is Kind.LOST and event.who.rank is not None:
+            losses.setdefault((event.source, event.attempt), {}).setdefault(event.who.rank, event.line)
+    return frozenset(
+        (event.source, event.line)
+        for event in cut
+        if any(
+            line < event.line and rank != event.who.rank
+            for rank, line in losses.get((event.source, event.attempt), {}).items()
+        )
+        and not _is_in_the_table(event, timeline)
+    )
 
 
 def is_unfinished(event: Event) -> bool:

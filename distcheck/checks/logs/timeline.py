@@ -125,11 +125,18 @@ def _of_agent(event: Event) -> Event:
     return event
 
 
+#: How an exception of C++ begins that no handler caught, with the rank in the default group that torch names.
+_UNCAUGHT = re.compile(r"\s*what\(\):\s+\[(?:PG ID 0 PG GUID 0[^\]\[]{0,200}? |PG 0 [^\]\[]{0,80}?)?Rank (\d{1,6})\]")
+
+
 def _of_its_rank(event: Event) -> Event:
-    """The head of torch_npu's errors names their writer, but stands within the message of an exception."""
-    if event.signature != "npu-call-failed" or event.who.rank is not None:
+    """The head of torch_npu's errors, and of C++ exceptions, names their writer within the message of an exception."""
+    if event.who.rank is not None:
         return event
-    return event._replace(who=event.who._replace(rank=int(event.values["rank"])))
+    if event.signature == "npu-call-failed":
+        return event._replace(who=event.who._replace(rank=int(event.values["rank"])))
+    uncaught = _UNCAUGHT.match(event.text)
+    return event if uncaught is None else event._replace(who=event.who._replace(rank=int(uncaught[1])))
 
 
 def _with_lost_rank(event: Event, identities: Identities) -> Event:

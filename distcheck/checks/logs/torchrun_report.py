@@ -54,7 +54,7 @@ _SRUN = lazy(
     r"(?P<code>\d{1,10})|(?P<how>[A-Z][\w ]*\w))"
 )
 _MPIRUN = lazy(
-    r"process rank (?P<rank>\d{1,10}) with PID (?P<pid>\d{1,10}) on node (?P<host>[\w.-]+) exited on signal "
+    r"process rank (?P<rank>\d{1,10}) with PID (?P<pid>\d{1,10}) on node(?: (?P<host>[\w.-]+))? exited on signal "
     r"(?P<number>\d{1,10})"
 )
 #: Open MPI's and Horovod's reports of the first process that failed; its exit code is another line.

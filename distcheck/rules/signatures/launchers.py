@@ -58,9 +58,10 @@ _WORKERS = (
          "srun: error: node02: task 5: Killed",
          "srun: error: node02: task 1: Segmentation fault (core dumped)",
          "srun: error: node02: task 1: Out Of Memory"),
-        (r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>[\w.-]{1,64}) exited on "
-         r"signal (?P<number>\d+)",
-         "mpirun noticed that process rank 3 with PID 4711 on node node02 exited on signal 9 (Killed)."),
+        (r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node(?: (?P<host>[\w.-]{1,64}))? exited "
+         r"on signal (?P<number>\d+)",
+         "mpirun noticed that process rank 3 with PID 4711 on node node02 exited on signal 9 (Killed).",
+         "mpirun noticed that process rank 0 with PID 0 on node exited on signal 4 (Illegal instruction)."),
         (r"Process name: (?:\[(?:\[\d+,\d+\]|[\w.@-]{1,100}),(?P<rank>\d+)\]|(?P<task>\d+))",
          "  Process name: [[29973,1],3]",
          "  Process name: [prterun-node01-4711@1,3]",
@@ -200,6 +201,8 @@ _SCHEDULERS = (
          r"resource: (?P<resource>[\w-]+))",
          "Reason:       Evicted",
          "The node was low on resource: ephemeral-storage. Container train was using 40Gi, request is 0."),
+        (r"the actor's node was preempted",
+         "\tthe actor's node was preempted: the instance will be reclaimed"),
         (r"Caught signal SIG\w+ on (?P<host>[\w.-]{1,64}): this job is (?:preempted|timed-out)",
          "submitit WARNING (2026-11-22 09:12:40,453) - Caught signal SIGUSR2 on node01: this job is preempted.")),
     #: a shell's word for SIGABRT, by which watchdogs end a rank as well

@@ -373,6 +373,9 @@ _LOST = (
          r"type: SYSTEM_ERROR",
          "(raylet) A worker died or was killed while executing a task by an unexpected system error. Worker IP "
          "address: 10.0.0.5 Worker port: 10046 Worker PID: 4711 Worker exit type: SYSTEM_ERROR"),
+        #: verl names an actor after its placement group and its number in it: in the first group, that is its rank
+        (r"\bname: \w{0,60}WorkerDict_0:(?P<peer>\d{1,4})\b",
+         "        name: gxgUtgWorkerDict_0:3"),
         (r"(?:Trainer|Controller) pid=\d{1,10}(?:, ip=[\w.:]{1,45})?\) Worker (?P<peer>\d{1,6}) has failed\.",
          "(TorchTrainer pid=4700) Worker 3 has failed.")),
     *spellings("rendezvous-left", Kind.LOST, ("DC518",),

@@ -429,3 +429,18 @@ def test_the_same_words_said_again_at_the_end_are_not_outlived_by_what_stands_be
     again = event(5, kind=Kind.LOST)._replace(repeated=1, last_line=50)
     assert join([reading(again, tail=tail(*STEPS))]).went_on is False
     assert join([reading(again._replace(last_line=7), tail=tail(*STEPS))]).went_on is True
+
+
+@pytest.mark.parametrize(
+    ("text", "rank"),
+    [
+        ("  what():  [Rank 3] Watchdog caught collective operation timeout", 3),
+        ("what():  [PG ID 0 PG GUID 0(default_pg) Rank 3] Process group watchdog thread terminated", 3),
+        ("what():  [PG 0 (default_pg) Rank 3] Process group watchdog thread terminated", 3),
+        # the number within another group
+        ("what():  [PG ID 2 PG GUID 9 Rank 3] Process group watchdog thread terminated", None),
+        ("what():  no answer from [Rank 3]", None),
+    ],
+)
+def test_an_exception_of_cpp_names_its_rank(text: str, rank: int | None) -> None:
+    assert ranks(reading(event(1, text=text))) == [rank]
