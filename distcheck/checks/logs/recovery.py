@@ -134,15 +134,25 @@ def _survived(reading: LogReading, event: Event, identities: Identities) -> bool
     if event.kind is Kind.TABLE:
         return False
     ended = event.traceback is not None and is_uncaught(event.traceback)
+    # NCCL names the process of a line, and the program's own lines name none
+    by_nccl = event.traceback is None and event.who.rank is None and "NCCL WARN" in event.text
+    finished: set[int] = set()
     for line, who, text in reading.tail:
         if line <= event.until or _BAD.search(text):
             continue
+        at_end = _END.search(text) is not None
         writer = identities.of(who, event.source)
-        if writer == event.who and (
-            _END.search(text) or (not ended and writer != LineAuthor() and _PROGRESS.search(text))
-        ):
+        if writer == event.who and (at_end or (not ended and writer != LineAuthor() and _PROGRESS.search(text))):
             return True
-    return False
+        if at_end and by_nccl and writer == LineAuthor():
+            return True
+        if at_end and writer.rank is not None:
+            finished.add(writer.rank)
+    if event.who.rank is not None or len(finished) < 2:
+        return False
+    # one of the ranks wrote it, and all of them reported their end below
+    seen = {identities.of(stream.who, event.source).rank for stream in reading.rank_streams} - {None}
+    return finished == seen == set(range(len(finished)))
 
 
 def _lives(reading: LogReading, last: Event | None, number: int, identities: Identities, since: int) -> bool:
