@@ -11,6 +11,7 @@ thread, and what was expected before the text was given to distcheck:
 
 - a rule; of several, each one is right;
 - ``none``: a failure that no rule describes, or a text that holds only consequences of another one;
+- ``rank``: the failed rank, ``null`` if it can't be known from the text;
 - ``consequence`` and ``notice`` in ``lines.jsonl``: that the line only follows from another failure, or ends no job.
 """
 
