@@ -57,6 +57,10 @@ class ModelStep(NamedTuple):
     hooked_elsewhere: bool = False
     #: why DDP, which wraps this model, does not average its gradients; "": nothing is known of that
     unreduced: str = ""
+    #: name → ranks among which the script reduced the gradient for this step, if these are not all
+    reduced_among: Mapping[str, tuple[int, ...]] = {}
+    #: a ``DistributedSampler`` had begun to divide data among all ranks, with gradients enabled
+    divides_data: bool = False
 
 
 class TrainedModels(NamedTuple):
@@ -133,15 +137,27 @@ def _drifting(models: TrainedModels, number: int, series: Sequence[tuple[ModelSt
         known = [steps for steps in series if all(name in step.parameters for step in steps)]
         if not known or not all(step.parameters[name].varied for step in known[0]):
             continue
-        checksums = [(step.parameters[name].parameter.checksum, step.rank) for step in known[0]]
-        for ranks in grouped_pairs(checksums).values():
+        # parts of a model may belong to some ranks each, and begin equal on all
+        alike = [
+            ((step.parameters[name].parameter.checksum, _reduced_among(name, of_rank)), step.rank)
+            for step, of_rank in zip(known[0], zip(*known, strict=True), strict=True)
+        ]
+        for ranks in grouped_pairs(alike).values():
             of_copies = [tuple(step for step in steps if step.rank in ranks) for steps in known]
             if len(ranks) > 1 and (found := _apart(name, of_copies, models.exchanges.get(number, {}))) is not None:
                 yield found
 
 
+def _reduced_among(name: str, steps: Sequence[ModelStep]) -> tuple[int, ...]:
+    """Return the part of the ranks among which the gradient of a parameter is reduced; (): all, or not known."""
+    return next((ranks for step in steps if (ranks := step.reduced_among.get(name, ()))), ())
+
+
 def _train_together(models: TrainedModels, first: Sequence[ModelStep], last: Sequence[ModelStep]) -> bool:
-    """Return whether the ranks make collectives between the steps, and no others than of gradients and numbers."""
+    """Return whether the ranks train one model: they divide data, or make collectives between the steps.
+
+    Collectives of other tensors than gradients and numbers show that they may share out a model.
+    """
     if models.twins or any(step.calls.get("other") for step in last):
         return False
     made = {
@@ -149,6 +165,8 @@ def _train_together(models: TrainedModels, first: Sequence[ModelStep], last: Seq
         for kind in ("few", "model")
     }
     if all(step.hooked_elsewhere for step in first) and models.finished:
+        return True
+    if all(step.divides_data for step in first) and models.finished and len({step.rates for step in first}) == 1:
         return True
     # a script that was ended early may average its models later, and one that compares learning rates trains several
     return (

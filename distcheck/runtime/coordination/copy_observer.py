@@ -10,7 +10,7 @@ import gc
 import sys
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -63,6 +63,9 @@ class CopyRow(NamedTuple):
     hooked_elsewhere: bool
     #: why DDP, which wraps this model, does not average its gradients; "": it does not wrap it
     unreduced: str = ""
+    #: as in :class:`~.copies.ModelStep`
+    reduced_among: Mapping[str, tuple[int, ...]] = {}
+    divides_data: bool = False
 
 
 class _Call(NamedTuple):
@@ -117,6 +120,8 @@ class CopyObserver:
         self.rows: deque[CopyRow] = deque(maxlen=_MOST_ROWS)
         #: returns whether ranks share out models, so that parts may look like copies
         self.divided: Callable[[], bool] = lambda: False
+        #: a sampler divides data among all ranks
+        self.divides_data = False
         self._rank = rank
         self._copies: list[_Copy] = []
         self._of_optimizer: weakref.WeakKeyDictionary[Any, list[_Copy]] = weakref.WeakKeyDictionary()
@@ -236,11 +241,13 @@ class CopyObserver:
 
     def before_step(
         self, torch: Any, digests: Digests, optimizer: Any, owned: Callable[[], set[int]], place: str, step: int, *,
-        due: bool, wrapped: bool,
+        due: bool, wrapped: bool, reduced_among: Callable[[Any], tuple[int, ...]],
     ) -> None:  # fmt: skip
         """Make a row for each model of an optimizer that no wrapper holds.
 
         :param owned: returns the IDs of parameters that wrappers hold
+        :param reduced_among: returns the part of the ranks among which the script has reduced the gradient of a
+            parameter since the last step; (): all ranks, or none
         :param due: this step is compared
         """
         copies = self._of_optimizer.get(optimizer)
@@ -253,7 +260,7 @@ class CopyObserver:
             extra = not due and exchanged and copy.rows and copy.extra < _MOST_EXTRA
             copy.extra += extra
             if (due or extra) and copy.rows < _MOST_ROWS:
-                self._note(torch, digests, copy, owned(), place, step, _rates(optimizer), wrapped)
+                self._note(torch, digests, copy, owned(), place, step, _rates(optimizer), wrapped, reduced_among)
 
     def add_wrapped(self, module: Any, optimizer: Any, why: str) -> None:
         """Compare a model from now on that DDP wraps, and whose gradients it does not average by itself."""
@@ -291,12 +298,15 @@ class CopyObserver:
 
     def _note(
         self, torch: Any, digests: Digests, copy: _Copy, owned: set[int], place: str, step: int,
-        rates: tuple[float, ...], wrapped: bool,
+        rates: tuple[float, ...], wrapped: bool, reduced_among: Callable[[Any], tuple[int, ...]],
     ) -> None:  # fmt: skip
         named = [(name, one) for name, one in copy.named() if id(one) not in owned]
         stride = -(-len(named) // _MOST_PARAMETERS) or 1
         tensors: dict[tuple[str, bool], Any] = {}
+        among: dict[str, tuple[int, ...]] = {}
         for name, one in named[::stride]:
+            if ranks := reduced_among(one):
+                among[name] = ranks
             local, gradient = local_of(one), local_of(one.grad)
             if not is_plain(torch, local):
                 continue
@@ -314,6 +324,7 @@ class CopyObserver:
                 tuple((name, copy.varied[name], found.get((name, True)), found[name, False])
                       for name, is_gradient in tensors if not is_gradient),
                 rates, dict(copy.synced), wrapped, self.divided(), copy.hooked_elsewhere, copy.unreduced,
+                among, self.divides_data,
             )
         )  # fmt: skip
 

@@ -28,6 +28,7 @@ from .clipping import ClipObserver, ClippedGradients
 from .copy_observer import CopyObserver
 from .drift import ReplicaRow
 from .mesh_replicas import DividedModules, local_of
+from .patching import wrap
 from .updates import PATIENT, IdleOptimizer, Patience, ScheduleBurst, UpdateObserver
 from .wrapped_models import ALL_IN_NO_SYNC, HOOK, WrappedModel, count_no_sync
 
@@ -160,6 +161,7 @@ class TrainingObserver:
         when_imported("torch.amp.grad_scaler", self._attach_scaler)
         when_imported("torch.nn.utils", self.clipping.attach)
         when_imported("torch.distributed.algorithms.join", self._attach_join)
+        when_imported("torch.utils.data.distributed", self._attach_sampler)
         when_imported("torch.distributed.tensor.parallel.api", self._divided.attach)
         if self._wants_digests:
             self._divided.observe_inputs(self._on_input)
@@ -247,6 +249,22 @@ class TrainingObserver:
             return real(join)
 
         module.Join.__enter__ = enter
+
+    def _attach_sampler(self, module: Any) -> None:
+        def begin(real: Any, sampler: Any) -> Any:
+            self._safely(lambda: self._see_division(sampler))
+            return real(sampler)
+
+        wrap(module.DistributedSampler, "__iter__", begin)
+
+    def _see_division(self, sampler: Any) -> None:
+        """Note a sampler that divides data among all ranks; one of an evaluation runs without gradients."""
+        distributed = sys.modules.get("torch.distributed.distributed_c10d")
+        if self.copies is None or distributed is None or not distributed.is_initialized():
+            return
+        here = distributed.get_rank(), distributed.get_world_size()
+        if sys.modules["torch"].is_grad_enabled() and here == (sampler.rank, sampler.num_replicas):
+            self.copies.divides_data = True
 
     def _safely(self, do: Callable[[], None]) -> None:
         if self.error:
@@ -392,6 +410,7 @@ class TrainingObserver:
             self.copies.before_step(
                 self._torch, self._digests_made(), optimizer, lambda: self._held_by_wrappers(optimizer), place,
                 steps.count, due=due, wrapped=bool(self._wrapped),
+                reduced_among=functools.partial(self._reduced_among, steps),
             )  # fmt: skip
         steps.reduces_before, steps.reduces = steps.reduces, self._reduces
 
@@ -511,11 +530,23 @@ class TrainingObserver:
                 if id(one) in owned or one.grad is None or not _has_address(one.grad):
                     continue
                 total += 1
-                last = self._reduced.get(one.grad.data_ptr())
-                if last is not None and last.at > steps.reduces and last.numel == one.grad.numel():
+                if (last := self._reduced_since(steps, one)) is not None:
                     groups.setdefault(last.group, []).append((f"{position} of parameter group {index}", one))
         # an address alone may be a coincidence
         return ((title, named) for title, named in groups.items() if 2 * len(named) > total)
+
+    def _reduced_among(self, steps: _Steps, parameter: Any) -> tuple[int, ...]:
+        """Return the part of the ranks among which the script has reduced a gradient since the last step; (): all."""
+        last = self._reduced_since(steps, parameter)
+        ranks = () if last is None else tuple(self._calls.groups[last.group])
+        all_ranks = sys.modules["torch.distributed.distributed_c10d"].get_world_size() if ranks else 0
+        return ranks if len(ranks) < all_ranks else ()
+
+    def _reduced_since(self, steps: _Steps, parameter: Any) -> _Reduced | None:
+        """Return the last all-reduce of the gradient of a parameter since the last step."""
+        gradient = parameter.grad
+        last = self._reduced.get(gradient.data_ptr()) if gradient is not None and _has_address(gradient) else None
+        return last if last is not None and last.at > steps.reduces and last.numel == gradient.numel() else None
 
     def _add_by_hand(self, optimizer: Any, steps: _Steps, place: str, title: str, named: list[tuple[str, Any]]) -> None:
         row = ReplicaRow(

@@ -108,7 +108,8 @@ def _row(values: list[Any]) -> CopyRow:
         parameters=tuple(
             (name, varied, None if gradient is None else Digest(*gradient), Digest(*value))
             for name, varied, gradient, value in row.parameters
-        )
+        ),
+        reduced_among={name: tuple(ranks) for name, ranks in row.reduced_among.items()},
     )
 
 
@@ -116,7 +117,7 @@ def _step(row: CopyRow) -> ModelStep:
     parameters = {name: ParameterCopy(varied, gradient, value) for name, varied, gradient, value in row.parameters}
     return ModelStep(
         row.rank, row.model, row.network, False, "", row.place, row.step, (), row.calls, parameters, tuple(row.rates),
-        row.synced, row.hooked_elsewhere, row.unreduced,
+        row.synced, row.hooked_elsewhere, row.unreduced, row.reduced_among, row.divides_data,
     )  # fmt: skip
 
 

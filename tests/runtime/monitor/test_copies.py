@@ -229,6 +229,32 @@ def hook_returns_what_it_got(torch: Any, dist: Any, rank: int) -> None:
     _train(torch, rank, ddp, lambda _: None)
 
 
+def _divide(torch: Any) -> None:
+    """Begin a pass over data that a sampler divides among all ranks."""
+    from torch.utils.data.distributed import DistributedSampler
+
+    list(DistributedSampler(range(16)))
+
+
+def divided_data_and_no_average(torch: Any, dist: Any, rank: int) -> None:
+    net = _net(torch)
+    for one in net.parameters():
+        dist.broadcast(one.data, src=0)
+    _divide(torch)
+    _train(torch, rank, net, lambda _: None)
+
+
+def parts_of_two_groups_and_one_that_is_forgotten(torch: Any, dist: Any, rank: int) -> None:
+    net, groups = _net(torch), [dist.new_group([0, 1]), dist.new_group([2, 3])]
+
+    def average(_: int) -> None:
+        _average(dist, list(net[0].parameters())[:1])
+        for one in net[2].parameters():
+            dist.all_reduce(one.grad, group=groups[rank // 2])
+
+    _train(torch, rank, net, average)
+
+
 UNREDUCED = [
     (all_forwards_in_no_sync, "DC759"), (sync_is_never_switched_on_again, "DC759"), (hook_returns_what_it_got, "DC758")
 ]  # fmt: skip
@@ -248,7 +274,7 @@ FAULTS = [
     buckets_in_an_order_of_their_own, copies_of_gradients_are_averaged,
     one_of_two_models_is_wrapped, averaged_at_first, one_layer_is_forgotten, only_the_loss_is_reduced,
     flat_gradients_of_frozen_parts, a_step_is_skipped_on_one_rank, one_owner_does_not_send, hooks_are_lost_in_a_copy,
-    sparse_gradients_are_left_out,
+    sparse_gradients_are_left_out, divided_data_and_no_average,
 ]  # fmt: skip
 
 
@@ -260,6 +286,14 @@ def test_bad_dc763(body: Callable[[Any, Any, int], None]) -> None:
     found, _ = compared(body)
     assert [(one.code, one.severity.word, one.where.ranks) for one in found] == [("DC763", "warning", "0-1")]
     assert (found[0].where.path or "").endswith("test_copies.py")
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm")
+def test_bad_one_parameter_of_a_model_with_parts_of_two_groups() -> None:
+    (finding,), _ = compared(parts_of_two_groups_and_one_that_is_forgotten, ranks=4)
+    assert (finding.code, finding.where.ranks, finding.evidence["parameter"]) == ("DC763", "0-3", "0.bias")
 
 
 # correct twins
@@ -391,12 +425,58 @@ def no_sync_with_averaged_parameters(torch: Any, dist: Any, rank: int) -> None:
         one.data /= 2
 
 
+def parts_of_two_groups(torch: Any, dist: Any, rank: int) -> None:
+    """The first layer is common, and the last one belongs to two of four ranks each; all of it began equal."""
+    net, groups = _net(torch), [dist.new_group([0, 1]), dist.new_group([2, 3])]
+
+    def average(_: int) -> None:
+        _average(dist, net[0].parameters())
+        for one in net[2].parameters():
+            dist.all_reduce(one.grad, group=groups[rank // 2])
+
+    _train(torch, rank, net, average)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm")
+def test_good_parts_of_two_groups() -> None:
+    assert compared(parts_of_two_groups, ranks=4) == ([], "")
+
+
+def divided_data_and_local_steps(torch: Any, dist: Any, rank: int) -> None:
+    _divide(torch)
+    local_steps(torch, dist, rank)
+
+
+def divided_data_and_one_average_at_the_end(torch: Any, dist: Any, rank: int) -> None:
+    net = _net(torch)
+    _divide(torch)
+    _train(torch, rank, net, lambda _: None)
+    for one in net.parameters():
+        dist.all_reduce(one.data)
+        one.data /= 2
+
+
+def folds_evaluated_together(torch: Any, dist: Any, rank: int) -> None:
+    with torch.no_grad():
+        _divide(torch)
+    folds(torch, dist, rank)
+
+
+def divided_data_and_other_learning_rates(torch: Any, dist: Any, rank: int) -> None:
+    _divide(torch)
+    other_learning_rates(torch, dist, rank)
+
+
 TWINS: list[tuple[Callable[[Any, Any, int], None], str]] = [
     (manual, ""), (accumulated, ""), (buckets, ""), (local_steps, ""), (local_steps_in_one_buffer, ""),
     (differences_of_long_rounds, "other tensors"), (other_learning_rates, "no collective shows"),
     (folds, "no collective shows"), (messages_between_stages, "other tensors"), (activations, "other tensors"),
     (own_models, "no parameter"), (hook_of_torch, ""), (local_steps_in_ddp, ""),
-    (no_sync_with_averaged_parameters, ""),
+    (no_sync_with_averaged_parameters, ""), (divided_data_and_local_steps, ""),
+    (divided_data_and_one_average_at_the_end, ""), (folds_evaluated_together, "no collective shows"),
+    (divided_data_and_other_learning_rates, "no collective shows"),
 ]  # fmt: skip
 
 
