@@ -499,8 +499,8 @@ def step_report_of(found: AtStep | CaughtFailure, selection: Selection) -> Repor
     """Return the report about what one rank found by itself."""
     from distcheck.core.checker import Checker
 
-    judge = Checker(selection, modules=OF_STEPS).plan(type(found), command="watch", closed=True)
-    return judge.run(found)._replace(stage="rank", subject={"line": [f"rank {found.rank}"]})
+    plan = Checker(selection, modules=OF_STEPS).plan(type(found), command="watch", closed=True).without_absent()
+    return plan.run(found)._replace(stage="rank", subject={"line": [f"rank {found.rank}"]})
 
 
 def worker_report_of(found: WorkerCalls, selection: Selection) -> Report:

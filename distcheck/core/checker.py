@@ -72,6 +72,11 @@ class Plan(NamedTuple):
     selection: Selection
     early: tuple[Finding, ...]
 
+    def without_absent(self) -> Plan:
+        """Return the plan of the probes whose facts can be had: one event is given, and others have probes as well."""
+        kept = tuple(step for step in self.probes if self.absent.isdisjoint(one.type for one in step.parameters))
+        return self._replace(probes=kept, absent=frozenset())
+
     def run(
         self,
         *given: object,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from distcheck import rules
@@ -28,6 +28,8 @@ class ClippedGradients(NamedTuple):
     place: str
     #: "": they are shards of FSDP1, which has reduced them
     reduced_at: str
+    #: the reduction had begun, and nothing had waited for its handle
+    begun: bool = False
 
 
 @probe(rules.DC753, rules.DC758)
@@ -40,6 +42,16 @@ def gradients_are_clipped_after_the_reduction(clipped: ClippedGradients) -> Iter
             where=where_of(clipped.place, [clipped.rank]),
             severity=Severity.WARNING,
             fix=Fix("call model.clip_grad_norm_(max_norm) of the outermost FSDP module, on all ranks", where="code"),
+        )
+        return
+    if clipped.begun:
+        yield rules.DC758.found(
+            f"gradients are clipped here while their asynchronous all_reduce at {clipped.reduced_at} may still change "
+            "them: nothing waited for its handle. Each rank may compute another norm, and clips by it",
+            where=where_of(clipped.place, [clipped.rank]),
+            evidence={"reduced_at": clipped.reduced_at},
+            severity=Severity.WARNING,
+            fix=Fix("call wait() of the handles of all gradients before clip_grad_norm_", where="code"),
         )
         return
     yield rules.DC758.found(
@@ -55,9 +67,11 @@ class ClipObserver:
     """Observes the first steps of this process.
 
     :param most: steps of all optimizers that are observed
+    :param pending_at: returns the line of the ``all_reduce`` of a gradient that was not waited for; "": there is none
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, pending_at: Callable[[Any], str]) -> None:
+        self._pending_at = pending_at
         self.found: deque[ClippedGradients] = deque(maxlen=8)
         self._left = most
         #: address of a gradient that was clipped since the last step → its elements, and the line
@@ -100,6 +114,10 @@ class ClipObserver:
                 self._reported.add((place, ""))
                 self.found.append(ClippedGradients(torch.distributed.get_rank(), place, ""))
             gradients = [one.grad for one in listed if one.grad is not None and not hasattr(one.grad, "device_mesh")]
+            begun_at = next(filter(None, map(self._pending_at, gradients)), "")
+            if begun_at and (place, begun_at) not in self._reported:
+                self._reported.add((place, begun_at))
+                self.found.append(ClippedGradients(torch.distributed.get_rank(), place, begun_at, begun=True))
             self._clipped.update({address_of(one): (one.numel(), place) for one in gradients})
         return total
 

@@ -100,7 +100,7 @@ class TrainingObserver:
         #: which of its steps change nothing
         self.updates = UpdateObserver(self._rank_and_sizes, patience)
         #: gradients that were clipped before they were reduced
-        self.clipping = ClipObserver(first)
+        self.clipping = ClipObserver(first, self._pending_at)
         #: gradients of the first steps, before and after their reduction
         self.reductions: deque[GradientStep] = deque(maxlen=_MOST_GRADIENTS)
         self._reduction_observer: ReductionObserver | None = None
@@ -363,6 +363,13 @@ class TrainingObserver:
             return 0, frozenset()
         sizes = {len(item.ranks) for item in self._wrapped}
         return distributed.get_rank(), frozenset({*sizes, distributed.get_world_size()})
+
+    def _pending_at(self, gradient: Any) -> str:
+        """Return the line of the ``all_reduce`` of a gradient that was not waited for; with NCCL a stream may wait."""
+        last = self._reduced.get(gradient.data_ptr()) if _has_address(gradient) else None
+        if last is None or not last.on_cpu or last.numel != gradient.numel():
+            return ""
+        return last.call.place if id(last.call) in self._calls.pending else ""
 
     def _find_unwaited(self, optimizer: Any, place: str) -> None:
         """Note gradients that this step used while their reduction was not waited for; with NCCL a stream may wait."""

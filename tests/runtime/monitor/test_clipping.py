@@ -91,13 +91,56 @@ def alone(torch: Any, net: Any) -> None:
     dist.all_reduce(net.weight.grad.norm())
 
 
+def _begin(torch: Any, net: Any) -> list[Any]:
+    return [torch.distributed.all_reduce(one.grad, async_op=True) for one in net.parameters()]
+
+
+def while_it_is_reduced(torch: Any, net: Any) -> None:
+    handles = _begin(torch, net)
+    _clip(torch, net)
+    for one in handles:
+        one.wait()
+
+
+def after_the_handles(torch: Any, net: Any) -> None:
+    for one in _begin(torch, net):
+        one.wait()
+    _clip(torch, net)
+
+
+def below_the_limit_while_it_is_reduced(torch: Any, net: Any) -> None:
+    handles = _begin(torch, net)
+    _clip(torch, net, 1e9)
+    for one in handles:
+        one.wait()
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+def test_bad_while_gradients_are_reduced() -> None:
+    for rank, rows in enumerate(run_ranks(2, lambda: observed(while_it_is_reduced))):
+        (finding,) = step_report_of(ClippedGradients(*rows[0]), Selection()).findings
+        assert (len(rows), finding.code, finding.severity.word, finding.where.rank) == (1, "DC758", "warning", rank)
+        assert "nothing waited for its handle" in finding.message
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize("body", [after_the_handles, below_the_limit_while_it_is_reduced])
+def test_good_while_gradients_are_reduced(body: Callable[[Any, Any], None]) -> None:
+    assert run_ranks(2, lambda: observed(body)) == [[], []]
+
+
 @pytest.mark.torch
 @pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize("body", [before, before_by_name])
 def test_bad(body: Callable[[Any, Any], None]) -> None:
     (row,) = run_ranks(2, lambda: observed(body))[0]
-    (finding,) = step_report_of(ClippedGradients(*row), Selection()).findings
+    report = step_report_of(ClippedGradients(*row), Selection())
+    (finding,) = report.findings
     assert finding.code == "DC758"
+    # checks of what a rank did not find are not missing
+    assert report.not_checked == ()
     assert (finding.where.path or "").endswith("test_clipping.py")
     assert "before they are reduced at " in finding.message
 
