@@ -19,6 +19,8 @@ from .wrapped_models import ALL_IN_NO_SYNC, HOOK
 
 #: Steps with other values before copies count as apart.
 _STEPS_APART = 2
+#: In ``exchanges``: calls after the first step that got objects, or more than a few numbers.
+ANY = "*"
 
 
 class ParameterCopy(NamedTuple):
@@ -129,7 +131,7 @@ _CAUSES = {
 
 def _drifting(models: TrainedModels, number: int, series: Sequence[tuple[ModelStep, ...]]) -> Iterator[DriftingCopies]:
     first, last = series[0], series[-1]
-    if first[0].wrapped or not _train_together(models, first, last):
+    if first[0].wrapped or not _train_together(models, number, first, last):
         return
     if first[0].unreduced and not models.finished:
         return  # the script may average the parameters now and then
@@ -153,7 +155,7 @@ def _reduced_among(name: str, steps: Sequence[ModelStep]) -> tuple[int, ...]:
     return next((ranks for step in steps if (ranks := step.reduced_among.get(name, ()))), ())
 
 
-def _train_together(models: TrainedModels, first: Sequence[ModelStep], last: Sequence[ModelStep]) -> bool:
+def _train_together(models: TrainedModels, number: int, first: Sequence[ModelStep], last: Sequence[ModelStep]) -> bool:
     """Return whether the ranks train one model: they divide data, or make collectives between the steps.
 
     Collectives of other tensors than gradients and numbers show that they may share out a model.
@@ -166,7 +168,10 @@ def _train_together(models: TrainedModels, first: Sequence[ModelStep], last: Seq
     }
     if all(step.hooked_elsewhere for step in first) and models.finished:
         return True
-    if all(step.divides_data for step in first) and models.finished and len({step.rates for step in first}) == 1:
+    # what ranks exchanged in other forms may have been their models
+    exchanged = models.exchanges.get(number, {}).get(ANY, 0)
+    divided = all(step.divides_data for step in first) and len({step.rates for step in first}) == 1
+    if divided and models.finished and not exchanged:
         return True
     # a script that was ended early may average its models later, and one that compares learning rates trains several
     return (
@@ -203,13 +208,13 @@ def _differ(digests: Sequence[Digest | None]) -> bool:
 
 def unchecked(models: TrainedModels) -> str:
     """Return why the copies of a model were not compared; "": all were."""
-    for steps in models.steps.values():
+    for number, steps in models.steps.items():
         first, last = next(iter(steps.values())), steps[max(steps)]
         if models.twins:
             return "ranks share out a model, or may do so"
         if any(step.calls.get("other") for step in last):
             return "ranks exchange other tensors than gradients and parameters, and may share out a model"
-        if not _train_together(models, first, last):
+        if not _train_together(models, number, first, last):
             return "no collective shows that the ranks train one model"
         if not _have_copies(first):
             return "no parameter that is no constant is equal on several ranks before the first step"

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from .call_signatures import KINDS
+from .copies import ANY
 from .digests import Digest, Digests
 from .flat_gradients import holds_gradients
 from .model import CollectiveCall
@@ -126,6 +127,8 @@ class CopyObserver:
         self._copies: list[_Copy] = []
         self._of_optimizer: weakref.WeakKeyDictionary[Any, list[_Copy]] = weakref.WeakKeyDictionary()
         self._calls: Counter[str] = Counter()
+        #: calls with objects, or with more than a few numbers
+        self._exchanges = 0
         self._waiting: list[_Call] = []
         self._sites: dict[tuple[str, str, int], str] = {}
         #: line and operation → calls whose tensors held no gradients
@@ -146,7 +149,7 @@ class CopyObserver:
 
     def last(self) -> dict[int, tuple[int, dict[str, int]]]:
         """Return the rows that each model made, and the calls that got its parameters until now."""
-        return {one.number: (one.rows, dict(one.synced)) for one in self._copies}
+        return {one.number: (one.rows, {**one.synced, ANY: self._exchanges}) for one in self._copies}
 
     # collectives
 
@@ -158,7 +161,9 @@ class CopyObserver:
         if not self._copies:
             return
         numel = sum(one.numel() for one in tensors)
+        self._exchanges += numel > FEW or "object" in call.operation
         if KINDS[call.operation].pair or "all_to_all" in call.operation:
+            self._exchanges += 1
             self._calls["other"] += 1
             return
         if numel <= FEW:

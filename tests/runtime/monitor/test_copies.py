@@ -458,6 +458,26 @@ def divided_data_and_one_average_at_the_end(torch: Any, dist: Any, rank: int) ->
         one.data /= 2
 
 
+def divided_data_and_differences_at_the_end(torch: Any, dist: Any, rank: int) -> None:
+    net = _net(torch)
+    old = [one.detach().clone() for one in net.parameters()]
+    _divide(torch)
+    _train(torch, rank, net, lambda _: None)
+    for one, before in zip(net.parameters(), old, strict=True):
+        moved = before - one.data
+        dist.all_reduce(moved)
+        one.data.copy_(before - moved / 2)
+
+
+def divided_data_and_dictionaries_at_the_end(torch: Any, dist: Any, rank: int) -> None:
+    net = _net(torch)
+    _divide(torch)
+    _train(torch, rank, net, lambda _: None)
+    states: list[Any] = [None, None]
+    dist.all_gather_object(states, net.state_dict())
+    net.load_state_dict({name: (one + states[1][name]) / 2 for name, one in states[0].items()})
+
+
 def folds_evaluated_together(torch: Any, dist: Any, rank: int) -> None:
     with torch.no_grad():
         _divide(torch)
@@ -475,7 +495,9 @@ TWINS: list[tuple[Callable[[Any, Any, int], None], str]] = [
     (folds, "no collective shows"), (messages_between_stages, "other tensors"), (activations, "other tensors"),
     (own_models, "no parameter"), (hook_of_torch, ""), (local_steps_in_ddp, ""),
     (no_sync_with_averaged_parameters, ""), (divided_data_and_local_steps, ""),
-    (divided_data_and_one_average_at_the_end, ""), (folds_evaluated_together, "no collective shows"),
+    (divided_data_and_one_average_at_the_end, "no collective shows"), (folds_evaluated_together, "no collective shows"),
+    (divided_data_and_differences_at_the_end, "no collective shows"),
+    (divided_data_and_dictionaries_at_the_end, "no collective shows"),
     (divided_data_and_other_learning_rates, "no collective shows"),
 ]  # fmt: skip
 
