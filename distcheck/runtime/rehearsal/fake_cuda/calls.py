@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import shlex
 import sys
 from typing import Any
 
@@ -12,6 +14,7 @@ from distcheck.runtime.coordination.import_hook import when_imported
 
 from .device_marks import TensorDevices
 from .limits import note, refuse
+from .nvidia_smi import is_answered
 
 
 def install(devices: TensorDevices) -> None:
@@ -158,8 +161,13 @@ def _commands(event: str, arguments: Any) -> None:
     """Programs that query real GPUs."""
     if event == "subprocess.Popen":
         program, words = arguments[0], arguments[1]
-        text = " ".join(map(str, words)) if isinstance(words, (list, tuple)) else str(words)
-        if "nvidia-smi" in f"{program} {text}":
-            note("nvidia-smi", "it ran and sees the GPUs of this machine, if any")
-    elif event == "os.system" and "nvidia-smi" in str(arguments[0]):
-        note("nvidia-smi", "it ran and sees the GPUs of this machine, if any")
+        text = shlex.join(map(os.fsdecode, words)) if isinstance(words, (list, tuple)) else os.fsdecode(words)
+        if isinstance(words, (list, tuple)) and len(words) == 3 and words[1] == "-c":
+            text = os.fsdecode(words[2])  # of a shell
+        text = text if "nvidia-smi" in text else os.fsdecode(program or "")
+    elif event == "os.system":
+        text = os.fsdecode(arguments[0])
+    else:
+        return
+    if "nvidia-smi" in text and not is_answered(text):
+        note("nvidia-smi", "a rehearsal does not answer this call")

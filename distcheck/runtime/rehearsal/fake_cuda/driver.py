@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from .nvidia_smi import uuid_of
+
 _BLOCKING = (
     "\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
     "incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1"
@@ -145,7 +147,7 @@ class FakeDriver:
             self.memory_each,
             *self.capability,
             132,
-            f"0e5c0000-0000-0000-0000-{number:012d}",
+            uuid_of(number).removeprefix("GPU-"),
             pci_bus_id=number + 1,
         )
 

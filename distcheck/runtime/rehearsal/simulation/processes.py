@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from distcheck.core.resources import PACKAGE
+from distcheck.runtime.rehearsal import fake_cuda
 
 from .plan import VARIABLE, RehearsalPlan
 
@@ -70,6 +72,8 @@ def environment(
         del own["PYTHONPATH"]
     # as torchrun does; and all of them share the cores of one machine
     own.setdefault("OMP_NUM_THREADS", "1")
+    # scripts read the hosts of the job, and the GPUs of the node, from programs
+    own["PATH"] = os.pathsep.join([os.path.join(plan.private, "bin"), own.get("PATH", os.defpath)])
     if not plan.real_gpus:
         # torch makes it in /tmp as soon as an optimizer is made; nothing in it is of use to a real job
         own.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(plan.private, "inductor"))
@@ -141,7 +145,7 @@ def _by_torchrun(plan: RehearsalPlan, rank: int, port: int, _: Mapping[str, str]
     }
 
 
-def _by_slurm(plan: RehearsalPlan, rank: int, port: int, base: Mapping[str, str]) -> dict[str, str]:
+def _by_slurm(plan: RehearsalPlan, rank: int, port: int, _: Mapping[str, str]) -> dict[str, str]:
     """As srun (Slurm 24.11, srun(1), "OUTPUT ENVIRONMENT VARIABLES"); the address and port are what a job script
     exports."""
     tasks = str(plan.world_size)
@@ -172,8 +176,6 @@ def _by_slurm(plan: RehearsalPlan, rank: int, port: int, base: Mapping[str, str]
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
     }
-    # scripts read the hosts of the job from it
-    own["PATH"] = os.pathsep.join([os.path.join(plan.private, "bin"), base.get("PATH", os.defpath)])
     if plan.gpus_per_node:
         own["SLURM_GPUS_ON_NODE"] = str(plan.gpus_per_node)
     if count := plan.gpus_per_task:
@@ -197,13 +199,29 @@ esac
 """
 
 
-def _put_scontrol(plan: RehearsalPlan) -> None:
+_NVIDIA_SMI = """\
+#!/bin/sh
+exec {python} -IS {module} {gpus} "$@"
+"""
+
+
+def _put_programs(plan: RehearsalPlan, python: str) -> None:
+    """Write the programs that answer for the simulated nodes."""
+    programs = {}
+    if plan.launcher == "slurm":
+        programs["scontrol"] = _SCONTROL.format(nodes=" ".join(_node_addresses(plan)))
+    if plan.gpus_per_node and not plan.real_gpus:
+        module = os.path.join(os.path.dirname(fake_cuda.__file__), "nvidia_smi.py")
+        words = (python, module, fake_cuda.FakeGpus(plan.gpus_per_node).text)
+        quoted = dict(zip(("python", "module", "gpus"), map(shlex.quote, words), strict=True))
+        programs["nvidia-smi"] = _NVIDIA_SMI.format(**quoted)
     folder = os.path.join(plan.private, "bin")
     os.mkdir(folder)
-    path = os.path.join(folder, "scontrol")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(_SCONTROL.format(nodes=" ".join(_node_addresses(plan))))
-    os.chmod(path, 0o700)
+    for name, text in programs.items():
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, 0o700)
 
 
 def _repeated(count: int, nodes: int) -> str:
@@ -225,8 +243,7 @@ def start(
     port = free_port()
     for name in ("outputs", "events"):
         os.mkdir(os.path.join(plan.private, name))
-    if plan.launcher == "slurm":
-        _put_scontrol(plan)
+    _put_programs(plan, python)
     if plan.launcher == "torchrun":
         own = {**base, VARIABLE: plan.private}
         yield _start(plan, AGENT, [python, "-m", f"{__package__}.store_server", str(port)], own)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_torchrun_numbers_ranks_and_sets_no_mask() -> None:
     assert found["OMP_NUM_THREADS"] == "1"
     assert "CUDA_VISIBLE_DEVICES" not in found
     assert "SLURM_JOB_ID" not in found
-    assert found["PATH"] == "/bin"
+    assert found["PATH"] == f"{os.path.join(PLAN.private, 'bin')}:/bin"
 
 
 def test_it_says_what_torchs_own_agent_says() -> None:
@@ -139,7 +140,7 @@ def _runs(pid: int) -> bool:
 @pytest.mark.skipif(os.name == "nt", reason="needs a shell")
 def test_scontrol_names_the_hosts_of_the_rehearsal(tmp_path: Path) -> None:
     plan = PLAN._replace(launcher="slurm", private=str(tmp_path))
-    processes._put_scontrol(plan)
+    processes._put_programs(plan, sys.executable)
     own = environment(plan, 0, 5000, dict(os.environ))
 
     def scontrol(*words: str) -> subprocess.CompletedProcess[str]:
@@ -147,3 +148,27 @@ def test_scontrol_names_the_hosts_of_the_rehearsal(tmp_path: Path) -> None:
 
     assert scontrol("show", "hostnames", own["SLURM_JOB_NODELIST"]).stdout.split() == ["127.0.0.1", "127.0.0.2"]
     assert scontrol("show", "job").returncode == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell")
+def test_nvidia_smi_lists_the_gpus_of_a_node(tmp_path: Path) -> None:
+    """YOLOX counts the lines of the list, and a mask does not hide a GPU from it."""
+    plan = PLAN._replace(private=str(tmp_path / "it's private"), gpus_per_node=4)
+    os.mkdir(plan.private)
+    processes._put_programs(plan, sys.executable)
+    own = {**environment(plan, 0, 5000, dict(os.environ)), "CUDA_VISIBLE_DEVICES": "1"}
+
+    def printed(command: str) -> str:
+        return subprocess.run(command, shell=True, env=own, capture_output=True, text=True, timeout=30).stdout
+
+    assert [line.partition(" (")[0] for line in printed("nvidia-smi -L").splitlines()] == [
+        f"GPU {index}: NVIDIA H100 80GB HBM3" for index in range(4)
+    ]
+    assert printed("nvidia-smi -L | wc -l").strip() == "4"
+    assert printed("nvidia-smi --query-gpu=memory.total --format=csv,nounits,noheader").split() == ["81920"] * 4
+
+
+@pytest.mark.parametrize("change", [{"gpus_per_node": 0}, {"real_gpus": True}])
+def test_no_program_hides_real_gpus(tmp_path: Path, change: dict[str, Any]) -> None:
+    processes._put_programs(PLAN._replace(private=str(tmp_path), **change), sys.executable)
+    assert os.listdir(tmp_path / "bin") == []
