@@ -182,7 +182,9 @@ def parsed_command_of(given: dict[str, Any], world: World) -> Any:
     try:
         return read(
             given["words"], options, folder=shared.working_folder(), environ=world.environ,
-            starts_ranks=partial(starts_ranks, flags=_flags(given["words"])),
+            starts_ranks=partial(
+                starts_ranks, flags=_flags(given["words"]), paths=world.environ.get("PYTHONPATH", ""),
+            ),
         )  # fmt: skip
     except CannotRehearse as error:
         raise click.UsageError(str(error)) from None
@@ -198,16 +200,21 @@ def _flags(words: Sequence[str]) -> frozenset[str]:
     )
 
 
-def starts_ranks(path: str, flags: Collection[str] = ()) -> bool:
-    """Whether a script, or a module of its folder that it imports, starts ranks, and no launcher does.
+def starts_ranks(path: str, flags: Collection[str] = (), paths: str = "") -> bool:
+    """Whether a script, or a module of its project that it imports, starts ranks, and no launcher does.
 
     :param flags: options that the command line sets: ``args.multiprocessing_distributed`` is true
+    :param paths: the value of PYTHONPATH, which names the project's folder if the script is in one below
     """
     from distcheck.checks.source.engine import SourceFile, analyse
     from distcheck.checks.source.environment_variables import reads, writes
     from distcheck.checks.source.process_start import conditional, launcher_is_tested
 
-    texts = _with_modules(path)
+    own = os.path.dirname(os.path.abspath(path))
+    above = [
+        entry for entry in paths.split(os.pathsep) if entry and own.startswith(os.path.join(os.path.abspath(entry), ""))
+    ]
+    texts = _with_modules(path, [os.path.dirname(path), *above])
     program = analyse([SourceFile(name, partial(texts.__getitem__, name)) for name in texts])
     calls = list(program.calls_to(*_SPAWNS))
     if not calls and any(program.calls_to("torch.distributed.init_process_group")):
@@ -231,25 +238,25 @@ def _is_set(call: EventRow, flags: Collection[str]) -> bool:
 _MOST_FILES = 300
 
 
-def _with_modules(path: str) -> dict[str, bytes]:
-    """A script, and the modules of its own folder that it imports, directly or not, by their paths."""
+def _with_modules(path: str, folders: Sequence[str]) -> dict[str, bytes]:
+    """A script, and the modules of some folders that it imports, directly or not, by their paths."""
     texts: dict[str, bytes] = {}
     todo = [path]
     for name in todo:
         with suppress(OSError), open(name, "rb") as file:
             texts[name] = file.read()
-        for stem in _imported(texts.get(name, b""), name, os.path.dirname(path)):
+        for stem in _imported(texts.get(name, b""), name, folders):
             for candidate in (f"{stem}.py", os.path.join(stem, "__init__.py")):
                 if candidate not in todo and len(todo) < _MOST_FILES and os.path.isfile(candidate):
                     todo.append(candidate)
     return texts
 
 
-def _imported(text: bytes, path: str, folder: str) -> set[str]:
+def _imported(text: bytes, path: str, folders: Sequence[str]) -> set[str]:
     """Where the modules that a source imports may be: their paths without an ending.
 
     :param path: of the source, for relative imports
-    :param folder: of the script, for all others
+    :param folders: for all others
     """
     try:
         tree = ast.parse(text)
@@ -258,13 +265,12 @@ def _imported(text: bytes, path: str, folder: str) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found.update(os.path.join(folder, *alias.name.split(".")) for alias in node.names)
+            found.update(os.path.join(folder, *alias.name.split(".")) for folder in folders for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = folder
-            if node.level:
-                base = os.path.join(os.path.dirname(path), *[os.pardir] * (node.level - 1))
-            module = os.path.normpath(os.path.join(base, *(node.module or "").split(".")))
-            found.update((module, *(os.path.join(module, alias.name) for alias in node.names)))
+            above = os.path.join(os.path.dirname(path), *[os.pardir] * (node.level - 1))
+            for base in [above] if node.level else folders:
+                module = os.path.normpath(os.path.join(base, *(node.module or "").split(".")))
+                found.update((module, *(os.path.join(module, alias.name) for alias in node.names)))
     return found
 
 

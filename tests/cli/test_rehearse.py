@@ -204,6 +204,24 @@ def test_a_package_of_the_script_may_import_what_starts_them_from_itself(
     assert not starts_ranks("other.py")
 
 
+def test_a_package_above_the_script_may_start_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``PYTHONPATH=. python tools/train.py``; a library elsewhere on the path is not the project's."""
+    monkeypatch.chdir(tmp_path)
+    launching = "import torch.multiprocessing as mp\ndef launch(work):\n    mp.start_processes(work, nprocs=2)\n"
+    for folder in ("project/package", "project/tools", "library"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "project" / "package" / "__init__.py").write_text(launching)
+    (tmp_path / "library" / "other.py").write_text(launching)
+    script = tmp_path / "project" / "tools" / "train.py"
+    script.write_text("from package import launch\nlaunch(print)\n")
+    assert starts_ranks(str(script), paths=f"library:{tmp_path / 'project'}")
+    assert starts_ranks("project/tools/train.py", paths="project")
+    assert not starts_ranks(str(script))
+    assert not starts_ranks("project/tools/train.py", paths="project/package")
+    script.write_text("import other\nother.launch(print)\n")
+    assert not starts_ranks(str(script), paths=f"{tmp_path / 'library'}:project")
+
+
 BY_AN_OPTION = """
 import argparse, os
 import torch.distributed as dist

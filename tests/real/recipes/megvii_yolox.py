@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.real import made_data
-from tests.real.recipe import Recipe
+from tests.real.recipe import FINISHED, Judged, Recipe
 
 RECIPE = Recipe(
     repository="Megvii-BaseDetection/YOLOX",
@@ -36,9 +36,16 @@ RECIPE = Recipe(
         "thop",
     ),
     no_cpu="it starts a rank for each GPU",
-    ends="tools/train.py:132",
-    steps=0,
-    limit="it counts the lines of `nvidia-smi -L`",
+    ends=FINISHED,
+    steps=2,
+    findings=(
+        Judged(
+            "DC206",
+            "yolox/core/launch.py:118",
+            True,
+            "a barrier comes before the line that binds each rank to its GPU, and torch 2.13 runs it on GPU 0 of each node",
+        ),
+    ),
 )
 
 
