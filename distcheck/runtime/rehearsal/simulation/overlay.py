@@ -177,8 +177,7 @@ class Overlay:
         elif self._keeper is not None:
             self.notes.append("the overlay's files could not be listed: the process that kept it has ended")
         redirected, away = _redirected(self.settings.shadow)
-        known = {row.data.get("path") for row in rows if row.kind in ("files.write", "files.moved")}
-        notes = [*self.notes, *_unexplained(written, known), *_not_redirected(rows)]
+        notes = [*self.notes, *_unexplained(written, _opened(rows)), *_not_redirected(rows)]
         shown = [
             tuple(_shown(path, self.plan.folder) for path in paths) for paths in (written + redirected, removed + away)
         ]
@@ -314,7 +313,20 @@ def _redirected(shadow: str) -> tuple[list[str], list[str]]:
     return written, removed
 
 
-def _unexplained(written: Iterable[str], known: set[Any]) -> list[str]:
+def _opened(rows: Iterable[LoggedEvent]) -> set[str]:
+    """Return the files that the ranks' Python has opened for writing, by the names that moves of folders gave them."""
+    found: set[str] = set()
+    for row in rows:
+        path = str(row.data.get("path"))
+        if row.kind == "files.moved":
+            source = str(row.data.get("source"))
+            found |= {path + file[len(source) :] for file in found if protected_paths.below(file, source)}
+        if row.kind in ("files.write", "files.moved"):
+            found.add(path)
+    return found
+
+
+def _unexplained(written: Iterable[str], known: set[str]) -> list[str]:
     """Return files that the ranks' Python did not open: the rank is unknown, so that no rule judges them."""
     found = [path for path in written if path not in known and not path.endswith(CODE)]
     notes = [

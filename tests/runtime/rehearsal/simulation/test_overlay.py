@@ -157,6 +157,29 @@ def test_files_that_a_row_explains_are_not_told_as_unknown(begun: Overlay) -> No
     assert not [note for note in begun.end(rows).notes if "n.txt" in note]
 
 
+def test_files_of_a_folder_that_was_moved_are_explained(begun: Overlay) -> None:
+    """Written into ``part``, which then becomes ``whole``; what another program wrote there stays unknown."""
+    if begun.settings.how == "python":
+        pytest.skip("no program's files are in the overlay")
+    program = "open('part/mine', 'w'); subprocess.run(['cp', 'kept.txt', 'part/other'], check=True)"
+    rank(
+        begun.plan,
+        f"import subprocess; os.mkdir('part'); {program}; os.rename('part', 'between'); os.rename('between', 'whole')",
+    )
+
+    def row(kind: str, **data: str) -> LoggedEvent:
+        paths = {name: os.path.join(begun.plan.folder, path) for name, path in data.items()}
+        return LoggedEvent(kind, 0, 1, 0.0, 0, "train.py:1", "", paths)
+
+    left = begun.end([
+        row("files.write", path="part/mine"),
+        row("files.moved", path="between", source="part"),
+        row("files.moved", path="whole", source="between"),
+    ])  # fmt: skip
+    unknown = [note for note in left.notes if "written by other than Python code" in note]
+    assert [note.partition(": ")[0] for note in unknown] == [os.path.join(begun.plan.folder, "whole", "other")]
+
+
 def test_in_place_writes_where_the_script_says(plan: RehearsalPlan) -> None:
     made = overlay.begin(plan._replace(in_place=True))
     rank(plan, "open('n.txt', 'w').write('1')")
