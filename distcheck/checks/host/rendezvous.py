@@ -13,7 +13,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.registry import probe
 from distcheck.launch._shell import has_expansion
-from distcheck.launch.endpoint import split_endpoint
+from distcheck.launch.endpoint import is_node_list, split_endpoint
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES, Launch, integer
 from distcheck.launch.schedulers import Scheduler, first_host
 from distcheck.rules import shared_fixes
@@ -376,12 +376,6 @@ def agent_store_has_an_agent(launch: Launch, ancestry: Ancestry | Unavailable) -
 
 
 # lists
-
-
-def is_node_list(text: str) -> bool:
-    """Several hosts where one belongs: ``gpu[01-04]``, ``a,b``, or the words of ``hostname -I``."""
-    bare = text.strip()
-    return "," in bare or len(bare.split()) > 1 or re.search(r"[^\[]\[[0-9,\-]+\]", bare) is not None
 
 
 @probe(rules.DC109)

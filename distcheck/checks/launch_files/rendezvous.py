@@ -13,6 +13,7 @@ from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.patterns import lazy
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
+from distcheck.launch.endpoint import is_node_list
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
 from distcheck.rules import shared_fixes
 from distcheck.rules.double_launch import agents_for_one_node
@@ -254,8 +255,6 @@ def master_is_one_host(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 def _list_of(rendezvous: Rendezvous) -> tuple[str | None, bool]:
     """Return what list an address is, for a message, and whether that holds even with a single node."""
-    from distcheck.checks.host.rendezvous import is_node_list
-
     text = unquoted(rendezvous.with_variables).strip()
     if rendezvous.known and "://" not in text:
         return (f"a list of nodes, {shown(text)!r},", True) if is_node_list(text) else (None, False)
@@ -330,8 +329,6 @@ def _expanded_on_each_node(site: LaunchSite, rendezvous: Rendezvous) -> bool:
 @worst_per_location
 def master_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A job on nodes of the scheduler's choice has no fixed host as the rendezvous address."""
-    from distcheck.checks.host.rendezvous import address_problem, is_node_list
-
     for _, site in rendezvous_lines(launch_files):
         rendezvous = rendezvous_of(site)
         given = site.of_job
@@ -344,7 +341,7 @@ def master_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
             or not rendezvous.host.strip()
         ):
             continue
-        if address_problem(rendezvous.host) is not None:
+        if _is_malformed(rendezvous.host):
             continue  # DC102 reports it
         chosen = any(name in given.directives for name in ("nodelist", "reservation", "nodefile"))
         if chosen or site.value("-w", "--nodelist") is not None:
@@ -361,6 +358,13 @@ def master_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
                 where="job-script",
             ),
         )
+
+
+def _is_malformed(host: str) -> bool:
+    # few launch files hold an address, and the package reads a whole machine
+    from distcheck.checks.host.rendezvous import address_problem
+
+    return address_problem(host) is not None
 
 
 # DC807

@@ -169,15 +169,13 @@ def ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> It
 @worst_per_location
 def memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     """A job requests the minimum memory of its ranks, and no more than its nodes have."""
-    from distcheck.checks.host.limits import MEMORY_PER_GPU_RANK_BYTES, MEMORY_PER_RANK_BYTES
-
     for _, site in launch_files.sites():
         memory = None if site.allocation is None else site.allocation.memory_bytes_per_node
         limit, ranks = known(memory), ranks_on_node(site)
         # 0 is all memory of a node
         if memory is None or not limit or ranks is None or not is_distributed(site):
             continue
-        each = MEMORY_PER_RANK_BYTES if runs_on_cpu(site) else MEMORY_PER_GPU_RANK_BYTES
+        each = _bytes_per_rank(site)
         if limit < ranks * each:
             yield rules.DC323.found(
                 f"the job requests {_size(limit)} of memory on each node, but "
@@ -204,6 +202,13 @@ def memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> I
                 where="job-script",
             ),
         )
+
+
+def _bytes_per_rank(site: LaunchSite) -> int:
+    # few launch files request memory, and the package reads a whole machine
+    from distcheck.checks.host.limits import MEMORY_PER_GPU_RANK_BYTES, MEMORY_PER_RANK_BYTES
+
+    return MEMORY_PER_RANK_BYTES if runs_on_cpu(site) else MEMORY_PER_GPU_RANK_BYTES
 
 
 def _size(size_bytes: int) -> str:

@@ -12,8 +12,8 @@ from distcheck.checks.host.devices import Devices
 from distcheck.checks.host.gpus import Gpu, Gpus
 from distcheck.checks.host.launcher import Script
 from distcheck.checks.host.processes import Ancestor, Ancestry
-from distcheck.checks.host.rendezvous import is_node_list
 from distcheck.core.model import Finding, Severity
+from distcheck.launch.endpoint import is_node_list
 from distcheck.launch.model import RENDEZVOUS_VARIABLES
 from distcheck.launch.reader import LaunchOptions
 
