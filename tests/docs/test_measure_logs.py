@@ -30,6 +30,8 @@ NOT_RIGHT = {
         "pytorch/pytorch#121606", "facebookresearch/ClassyVision#182", "allenai/allennlp#3841",
         "Nixtla/neuralforecast#1441", "meta-pytorch/monarch#1571", "ray-project/ray_lightning#84",
         "junyanz/pytorch-CycleGAN-and-pix2pix#1000", "snowflakedb/ArcticTraining#233",
+        # of the seventh set: consequences only, twice, and a cause without a rule
+        "huggingface/accelerate#3413", "pytorch/pytorch#150916", "ROCm/legacy-rocm-build#4021",
     },
     "lines": {
         "zai-org/ChatGLM2-6B#262", "vllm-project/vllm#19670", "pytorch/pytorch#159007", "meta-llama/llama#391",
