@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from distcheck.checks.source.program import Program, SourceCall
 
 _TRAINER = "lightning.pytorch.Trainer"
+#: The argument of a strategy by which another environment counts the nodes.
+_OTHER_NODES = "cluster_environment"
 #: Larger numbers of nodes are not recognized.
 _MOST_NODES = 256
 
@@ -34,18 +36,28 @@ def lightning_expects_the_nodes_there_are(launch_files: LaunchFiles, started: St
         nodes = step.nodes if step.starter == "srun" and not step.partial else None
         if site.command.launcher != "python" or nodes is None or nodes < 2:
             continue
-        trainers = _trainers(program, start.script)
+        trainers = _trainers(program, start.script, GivenOptions(site.command.script_args))
         counts = {_nodes_of(program, call, site.command.script_args) for call in trainers}
         count = counts.pop() if len(counts) == 1 else None
         if count not in (None, nodes):
             yield _differ(start, trainers[0], count, nodes)
 
 
-def _trainers(program: Program, script: int) -> list[SourceCall]:
+def _trainers(program: Program, script: int, given: GivenOptions) -> list[SourceCall]:
+    """Return the calls that make the trainers of a script with these options; none if others may count the nodes."""
+    from distcheck.checks.source.call_paths import reached_from
     from distcheck.checks.source.device_uses import files_from
+    from distcheck.checks.source.option_paths import path_needed
 
-    files = files_from(program, script)
-    return [call for call in program.calls_to(_TRAINER) if call.file in files]
+    if any(_OTHER_NODES in program.index.files[file].text for file in files_from(program, script)):
+        return []
+    found = []
+    for call in program.calls_to(_TRAINER):
+        if (call.file, call.scope) in reached_from(program, (script, 0)):
+            needed = path_needed(program, (call.file, call.scope, call.block), script)
+            if needed is not None and given.takes(needed) is not False:
+                found.append(call)
+    return found
 
 
 def _nodes_of(program: Program, call: SourceCall, words: tuple[str, ...]) -> int | None:

@@ -182,6 +182,16 @@ class _Paths:
                 self.found.setdefault(one, []).append(needed)
 
 
+def path_needed(program: Program, place: tuple[int, int, int], script: int) -> Expression | None:
+    """Return what a path from a script to a block needs, or None if none is found.
+
+    :param place: the file, the scope and the block
+    """
+    paths = _Paths(program)
+    paths.follow(*place, _TRUE, ())
+    return _closed(("or", *paths.found[script])) if script in paths.found else None
+
+
 def expression_of(program: Program, file: int, number: int) -> Expression:
     """Return a term as an expression of options; what a caller decides is not known."""
     return _closed(_expression(program, file, number))

@@ -1,0 +1,3 @@
+from loop import run
+
+run()
