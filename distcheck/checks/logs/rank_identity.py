@@ -65,7 +65,7 @@ class Identities:
         world_size: int | None,
     ) -> None:
         self._sources = sources
-        self._world_size = world_size
+        self.world_size = world_size
         self._rank_of_pid: dict[tuple[str | None, int], int | None] = {}
         #: global rank of local rank 0, by host, by task, by file; None: the text contradicts itself
         self._first_rank: dict[_Scope, int | None] = {}
@@ -144,7 +144,7 @@ class Identities:
                 match = _COMM.search(event.text)
                 if match:
                     found.setdefault(int(match[2]), []).append((event.who.host, event.who.pid, int(match[1])))
-        if found and (self._world_size is None or max(found) >= self._world_size):
+        if found and (self.world_size is None or max(found) >= self.world_size):
             for host, pid, rank in found[max(found)]:
                 self._note_pid(host, pid, rank)
 
@@ -191,7 +191,7 @@ class Identities:
         firsts = {first for first in self._first_rank.values() if first is not None}
         if len(roots) > 1 or firsts - {0}:
             return False
-        size = self._world_size
+        size = self.world_size
         return size is None or size <= max(max(self._locals) + 1, USUAL_HOST)
 
     def _rank(self, who: LineAuthor, source: int) -> int | None:

@@ -46,7 +46,11 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
     for event in events:
         if event.kind >= Kind.NOTICE or event.attempt < latest or event.until <= restarts[event.source]:
             continue
+        # the ranks of this torchrun ended before its barrier: one that writes below it is another node's
+        of_others = event.who.rank is not None and event.line > agents.get(event.source, event.line)
         if event.source in agents and event.kind in (Kind.TIMEOUT, Kind.LOST, Kind.SIGNAL):
+            if of_others:
+                return False
             continue
         if is_fatal(event) and not _survived(readings[event.source], event, identities):
             return False
@@ -74,14 +78,14 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
     )
 
 
-def _agents_that_ended_well(events: Sequence[Event], latest: int) -> frozenset[int]:
-    """Return the files of torchrun whose ranks all ended with status 0: only then it waits at its exit barrier.
+def _agents_that_ended_well(events: Sequence[Event], latest: int) -> dict[int, int]:
+    """Return the files, and lines, of torchrun's exit barrier: it waits there only if its ranks ended with status 0.
 
     Up to torch 2.1 it did so after a failure as well, which it logs first.
     """
     of_last = [event for event in events if event.attempt == latest]
     failed = {event.source for event in of_last if event.kind is Kind.TABLE}
-    return frozenset(event.source for event in of_last if event.signature == "exit-barrier") - failed
+    return {e.source: e.line for e in of_last if e.signature == "exit-barrier" and e.source not in failed}
 
 
 def _restarted_at(reading: LogReading, number: int, events: Sequence[Event]) -> int:
@@ -150,9 +154,11 @@ def _survived(reading: LogReading, event: Event, identities: Identities) -> bool
             finished.add(writer.rank)
     if event.who.rank is not None or len(finished) < 2:
         return False
-    # one of the ranks wrote it, and all of them reported their end below
-    seen = {identities.of(stream.who, event.source).rank for stream in reading.rank_streams} - {None}
-    return finished == seen == set(range(len(finished)))
+    # one of the ranks wrote it, and all of them reported their end below; what none wrote above it may be of a buffer
+    # that was written later
+    streams = [(identities.of(stream.who, event.source).rank, stream.first_line) for stream in reading.rank_streams]
+    seen, before = {rank for rank, _ in streams} - {None}, {rank for rank, line in streams if line < event.line}
+    return finished == seen == set(range(identities.world_size or len(finished))) and finished <= before
 
 
 def _lives(reading: LogReading, last: Event | None, number: int, identities: Identities, since: int) -> bool:

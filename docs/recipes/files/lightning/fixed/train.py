@@ -1,5 +1,7 @@
 """A loop with Lightning: it starts the other processes itself."""
 
+import os
+
 import lightning
 import torch
 
@@ -18,5 +20,12 @@ class Fit(lightning.LightningModule):
 
 if __name__ == "__main__":
     loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
-    trainer = lightning.Trainer(devices=2, strategy="ddp", max_epochs=1, logger=False, enable_checkpointing=False)
+    trainer = lightning.Trainer(
+        devices=2,
+        num_nodes=int(os.environ.get("SLURM_NNODES", "1")),
+        strategy="ddp",
+        max_epochs=1,
+        logger=False,
+        enable_checkpointing=False,
+    )
     trainer.fit(Fit(), loader)
