@@ -47,7 +47,8 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
         if event.kind >= Kind.NOTICE or event.attempt < latest or event.until <= restarts[event.source]:
             continue
         # the ranks of this torchrun ended before its barrier: one that writes below it is another node's
-        of_others = event.who.rank is not None and event.line > agents.get(event.source, event.line)
+        below = event.line > agents.get(event.source, event.line)
+        of_others = below and event.who.rank is not None and event.kind is not Kind.LOST
         if event.source in agents and event.kind in (Kind.TIMEOUT, Kind.LOST, Kind.SIGNAL):
             if of_others:
                 return False
