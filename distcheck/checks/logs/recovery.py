@@ -46,11 +46,8 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
     for event in events:
         if event.kind >= Kind.NOTICE or event.attempt < latest or event.until <= restarts[event.source]:
             continue
-        # the ranks of this torchrun ended before its barrier: one that writes below it is another node's
-        below = event.line > agents.get(event.source, event.line)
-        of_others = below and event.who.rank is not None and event.kind is not Kind.LOST
         if event.source in agents and event.kind in (Kind.TIMEOUT, Kind.LOST, Kind.SIGNAL):
-            if of_others:
+            if _is_of_another_node(event, agents[event.source]):
                 return False
             continue
         if is_fatal(event) and not _survived(readings[event.source], event, identities):
@@ -87,6 +84,15 @@ def _agents_that_ended_well(events: Sequence[Event], latest: int) -> dict[int, i
     of_last = [event for event in events if event.attempt == latest]
     failed = {event.source for event in of_last if event.kind is Kind.TABLE}
     return {e.source: e.line for e in of_last if e.signature == "exit-barrier" and e.source not in failed}
+
+
+def _is_of_another_node(event: Event, barrier: int) -> bool:
+    """Return whether a rank wrote below torchrun's exit barrier, which its own ranks reach by ending well.
+
+    torchrun's own lines about its lost store have no traceback, and no rank of their own.
+    """
+    own = event.kind is Kind.LOST and event.traceback is None
+    return event.line > barrier and event.who.rank is not None and not own
 
 
 def _restarted_at(reading: LogReading, number: int, events: Sequence[Event]) -> int:
@@ -141,7 +147,7 @@ def _survived(reading: LogReading, event: Event, identities: Identities) -> bool
     ended = event.traceback is not None and is_uncaught(event.traceback)
     # NCCL names the process of a line, and the program's own lines name none
     by_nccl = event.traceback is None and event.who.rank is None and "NCCL WARN" in event.text
-    finished: set[int] = set()
+    progressed, finished = False, set[int]()
     for line, who, text in reading.tail:
         if line <= event.until or _BAD.search(text):
             continue
@@ -149,8 +155,11 @@ def _survived(reading: LogReading, event: Event, identities: Identities) -> bool
         writer = identities.of(who, event.source)
         if writer == event.who and (at_end or (not ended and writer != LineAuthor() and _PROGRESS.search(text))):
             return True
-        if at_end and by_nccl and writer == LineAuthor():
-            return True
+        if by_nccl and writer == LineAuthor():
+            progressed = progressed or _PROGRESS.search(text) is not None
+            # a batch script says that it is done whatever happened
+            if at_end and progressed:
+                return True
         if at_end and writer.rank is not None:
             finished.add(writer.rank)
     if event.who.rank is not None or len(finished) < 2:
