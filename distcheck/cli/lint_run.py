@@ -233,14 +233,15 @@ def _once_per_script(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _with_pins(options: LintOptions, findings: list[Finding]) -> list[Finding]:
-    """The findings, with the torch, the accelerate and the transformers that the project pins."""
+    """The findings, with the torch, the accelerate, the transformers and the Python that the project pins."""
     pinned = (SINCE, ACCELERATE_SINCE, TRANSFORMERS_SINCE)
     if all(finding.evidence.keys().isdisjoint(pinned) for finding in findings):
         return findings
     from distcheck.core.torch_pins import TorchPins, respect_pins
 
     roots = _roots(options)
-    return respect_pins(findings, *(TorchPins(roots, name) for name in ("torch", "accelerate", "transformers")))
+    packages = ("torch", "accelerate", "transformers", "python")
+    return respect_pins(findings, *(TorchPins(roots, name) for name in packages))
 
 
 def _with_documents(options: LintOptions, findings: list[Finding], memory: RunMemory | None) -> list[Finding]:

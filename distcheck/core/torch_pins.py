@@ -1,4 +1,4 @@
-"""The newest torch, accelerate or transformers that a project allows, by pins and bounds.
+"""The newest torch, accelerate, transformers or Python that a project allows, by pins and bounds.
 
 These stand in requirements, setup files and environments.
 
@@ -39,7 +39,7 @@ _LOCKED = {
         | ^{package}==(\d+(?:\.\d+)*)""",
         re.MULTILINE | re.VERBOSE,
     )
-    for package in ("torch", "accelerate", "transformers")
+    for package in ("torch", "accelerate", "transformers", "python")
 }
 #: A folder of documents, and those in it that show how to install.
 _DOCUMENTS = lazy(r"docs?|documentation|readme", re.IGNORECASE)
@@ -64,6 +64,7 @@ _DECLARATIONS = {
         ("torch", "torch | pytorch"),
         ("accelerate", "accelerate"),
         ("transformers", "transformers"),
+        ("python", "python"),
     )
 }
 #: In a text for readers: programs that install packages, and their commands.
@@ -90,6 +91,10 @@ _FROM_SOURCE = lazy(
     r"(?:transformers[ \t]{0,9}@[ \t]{0,9})?git\+[^\s@]{1,200}/transformers(?:\.git)?"
     r"(?P<at>@(?:v?(?P<release>\d+\.\d+[\d.]*))?\S*)?"
 )
+#: What a project requires of Python, whose bounds are within quotes.
+_OF_PYTHON = lazy(r"\b(?:requires-python|python_requires|python)[ \t]{0,9}=[ \t]{0,9}(?=[\"'][ \t]{0,9}[<>=~!])")
+#: The first Python that transformers 5 can be installed with, by its ``requires-python``.
+_PYTHON_OF_TRANSFORMERS = "3.10"
 #: Bytes of a file that are read, files of a folder, and folders above a file.
 _MAX_BYTES = 200_000
 _MAX_BYTES_OF_LOCK = 8_000_000
@@ -134,6 +139,8 @@ def newest_in(text: str, path: str, package: str = "torch") -> list[Newest | Non
         text = _FROM_SOURCE.sub(
             lambda match: f" transformers=={match['release'] or 0}" if match["at"] else " transformers", text
         )
+    elif package == "python":
+        text = _OF_PYTHON.sub("python ", text)
     found: list[Newest | None] = []
     for match in _DECLARATIONS[package].finditer(text):
         given = _BOUND.findall(match["text"])
@@ -141,8 +148,8 @@ def newest_in(text: str, path: str, package: str = "torch") -> list[Newest | Non
             before, after = text[match.start() : match.start("name")], text[match.end("name") : match.end("name") + 1]
             if path.endswith(".cfg") or before[-1:] not in "\"'" or after != before[-1:]:
                 continue  # a word of a text, or a package of its own
-        if not given and of_image:
-            continue  # whatever is newest when the image is built
+        if not given and (of_image or package == "python"):
+            continue  # whatever is newest when the image is built, or a command
         bounds = [bound for one in given if (bound := _bound(path, *one)) is not None]
         found.append(_lowest(bounds))
     companions = _bound_of_companions(text, path) if package == "torch" else None
@@ -304,17 +311,20 @@ def _content(path: str, most: int = _MAX_BYTES) -> bytes:
 
 
 def respect_pins(
-    findings: Iterable[Finding], pins: TorchPins, accelerate: TorchPins, transformers: TorchPins
+    findings: Iterable[Finding], pins: TorchPins, accelerate: TorchPins, transformers: TorchPins, python: TorchPins
 ) -> list[Finding]:
     """Return the findings; those about a torch that the project excludes are notes.
 
     So is what accelerate refuses where the project pins a release that is not known to refuse it. What only another
-    transformers refuses is no finding, and a note if no file declares transformers.
+    transformers refuses is no finding, as is what the project's Python can't have, and a note if no file declares it.
     """
     found = []
     for finding in findings:
         if TRANSFORMERS_SINCE in finding.evidence:
             if _older_pin(finding, TRANSFORMERS_SINCE, transformers) is not None:
+                continue
+            newest = python.of(finding.where.path or ".")
+            if newest is not None and newest.is_before(_PYTHON_OF_TRANSFORMERS):
                 continue
             if not transformers.is_declared(finding.where.path or "."):
                 finding = finding._replace(severity=Severity.INFO)

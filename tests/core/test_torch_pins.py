@@ -201,6 +201,7 @@ def test_a_finding_about_a_newer_torch_is_a_note(tmp_path: Path) -> None:
         TorchPins([str(tmp_path)]),
         TorchPins([str(tmp_path)], "accelerate"),
         TorchPins([str(tmp_path)], "transformers"),
+        TorchPins([str(tmp_path)], "python"),
     )
     assert first.severity is Severity.INFO
     assert "requirements.txt pins torch 1.6" in first.message
@@ -226,6 +227,7 @@ def test_an_import_that_a_release_removed_bounds_torch(tmp_path: Path, text: str
         TorchPins([str(tmp_path)]),
         TorchPins([str(tmp_path)], "accelerate"),
         TorchPins([str(tmp_path)], "transformers"),
+        TorchPins([str(tmp_path)], "python"),
     )
     assert (found.severity is Severity.INFO) == noted
     assert ("train.py (torch._six) pins torch before 2.0" in found.message) == noted
@@ -262,7 +264,8 @@ def test_what_accelerate_refuses_is_a_note_for_an_older_pin(
     )
     roots = [str(tmp_path)]
     (found,) = respect_pins(
-        [finding], TorchPins(roots), TorchPins(roots, "accelerate"), TorchPins(roots, "transformers")
+        [finding],
+        *(TorchPins(roots, package) for package in ("torch", "accelerate", "transformers", "python")),
     )
     assert (found.severity, found.message) == (severity, f"--num_processes is 1{ends}")
 
@@ -286,5 +289,30 @@ def test_what_only_another_transformers_refuses_is_no_finding(
     (tmp_path / "requirements.txt").write_text(f"{declared}\n")
     where = Where(path=str(tmp_path / "train.sh"), line=2)
     removed = rules.DC817.found("x", where=where, evidence={TRANSFORMERS_SINCE: "5.0"}, fix=Fix("x"))
-    pins = [TorchPins([str(tmp_path)], package) for package in ("torch", "accelerate", "transformers")]
+    pins = [TorchPins([str(tmp_path)], package) for package in ("torch", "accelerate", "transformers", "python")]
     assert [one.severity for one in respect_pins([removed], *pins)] == ([] if severity is None else [severity])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "severities"),
+    [
+        ("environment.yml", "dependencies:\n  - python=3.8\n", []),
+        ("README.md", "```\nconda create -n x python=3.9 -y\npython -m pip install transformers\n```\n", []),
+        ("pyproject.toml", '[project]\nrequires-python = ">=3.8,<3.10"\n', []),
+        ("setup.py", 'setup(python_requires=">=3.7, <3.9")\n', []),
+        ("pyproject.toml", '[tool.poetry.dependencies]\npython = ">=3.8,<3.10"\n', []),
+        ("environment.yml", "dependencies:\n  - python=3.10\n", [Severity.WARNING]),
+        ("pyproject.toml", '[project]\nrequires-python = ">=3.8"\n', [Severity.WARNING]),
+        ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.8"\n', [Severity.WARNING]),
+        ("README.md", "```\npython -m pip install transformers\n```\n", [Severity.WARNING]),
+    ],
+)
+def test_a_python_that_can_not_have_transformers_5_leaves_the_options(
+    tmp_path: Path, name: str, text: str, severities: list[Severity]
+) -> None:
+    (tmp_path / "requirements.txt").write_text("transformers\n")
+    (tmp_path / name).write_text(text)
+    where = Where(path=str(tmp_path / "train.sh"), line=2)
+    removed = rules.DC817.found("x", where=where, evidence={TRANSFORMERS_SINCE: "5.0"}, fix=Fix("x"))
+    pins = [TorchPins([str(tmp_path)], package) for package in ("torch", "accelerate", "transformers", "python")]
+    assert [one.severity for one in respect_pins([removed], *pins)] == severities
