@@ -157,7 +157,7 @@ def _survived(reading: LogReading, event: Event, identities: Identities) -> bool
             return True
         if by_nccl and writer == LineAuthor():
             progressed = progressed or _PROGRESS.search(text) is not None
-            # a batch script says that it is done whatever happened
+            # a batch script prints its last line whatever happened
             if at_end and progressed:
                 return True
         if at_end and writer.rank is not None:

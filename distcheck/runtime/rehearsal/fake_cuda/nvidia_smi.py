@@ -23,9 +23,13 @@ _IDLE = {
     "driver_version": _DRIVER, "compute_mode": "Default", "persistence_mode": "Enabled",
     "mig.mode.current": "Disabled", "display_active": "Disabled", "clocks.sm": "345 MHz", "clocks.gr": "345 MHz",
     "clocks.max.sm": "1980 MHz", "ecc.mode.current": "Enabled",
+    # as of a GPU without a fan of its own
+    "fan.speed": "[N/A]",
 }  # fmt: skip
 _UNITS = frozenset({"MiB", "%", "W", "MHz"})
-_NAMES = {"gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id", "gpu_serial": "serial"}
+_NAMES = {"gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id"}
+#: Fields that differ between GPUs or nodes. A query of a field that is in no table has no answer.
+_OF_EACH = frozenset({"index", "count", "compute_cap", "memory.total", "memory.free", *_NAMES.values()})
 
 
 class Query(NamedTuple):
@@ -59,13 +63,14 @@ class FakeGpu(NamedTuple):
         return f"00000000:{self.number + 1:02X}:00.0"
 
     def value(self, field: str) -> str:
-        """Return what a query of a field gives, with its unit; ``[N/A]``, as for one that a real GPU lacks."""
+        """Return what a query of one of the known fields gives, with its unit."""
         known = {
             "index": str(self.number), "count": str(self.gpus), "name": self.name, "uuid": self.uuid,
             "pci.bus_id": self.bus_id, "compute_cap": self.capability, "memory.total": f"{self.memory_mib} MiB",
             "memory.free": f"{self.memory_mib} MiB",
         }  # fmt: skip
-        return known.get(_NAMES.get(field, field)) or _IDLE.get(field, "[N/A]")
+        name = _NAMES.get(field, field)
+        return known[name] if name in _OF_EACH else _IDLE[name]
 
 
 def uuid_of(number: int) -> str:
@@ -96,6 +101,8 @@ def parse(words: Sequence[str]) -> Query | None:
             return None
     parts = frozenset(part.strip() for part in shape.split(","))
     if kind in ("gpu", "apps") and "csv" not in parts:
+        return None
+    if kind == "gpu" and not all(_NAMES.get(field, field) in _OF_EACH | _IDLE.keys() for field in fields):
         return None
     return Query(kind, fields, parts, tuple(part for part in gpus.split(",") if part))
 

@@ -67,6 +67,7 @@ def test_a_call_without_an_answer_is_one(capsys: pytest.CaptureFixture[str]) -> 
         ("nvidia-smi -q -d MEMORY", False),
         ("nvidia-smi topo -m", False),
         ("nvidia-smi --query-gpu=name", False),
+        ("nvidia-smi --query-gpu=name,no.such.field --format=csv", False),
         ("echo 'nvidia-smi", False),
     ],
 )
