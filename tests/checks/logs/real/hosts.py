@@ -101,7 +101,7 @@ def rules_removed(lab: Lab, host: int) -> None:
 
 
 def a_healthy_job(hosts: Hosts, folder: Path) -> Recording:
-    return torchrun(hosts, folder, f"--master-addr={hosts[0].address(0)}", f"--master-port={PORT}")
+    return torchrun(hosts, folder, f"--master-addr={hosts[0].address(0)}", f"--master-port={PORT}", limit_s=120)
 
 
 def hosts_without_ipv6(hosts: Hosts, folder: Path) -> Recording:

@@ -321,11 +321,13 @@ JOBS: tuple[Job, ...] = (
         style="label",
     ),
     Job(
-        "old-launcher", by_hand("launch", "--nproc_per_node=2", "old_argument.py", "--epochs", "3", ranks=1), ("DC207",)
+        "old-launcher",
+        by_hand("launch", "--nproc_per_node=2", "old_argument.py", "--epochs", "3", ranks=1, limit_s=120.0),
+        ("DC207",),
     ),
     Job(
         "old-launcher-healthy",
-        by_hand("launch", "--nproc_per_node=2", "both_spellings.py", ranks=1),
+        by_hand("launch", "--nproc_per_node=2", "both_spellings.py", ranks=1, limit_s=120.0),
         (CLEAN,),
         also=("DC801",),
     ),
@@ -457,8 +459,13 @@ JOBS: tuple[Job, ...] = (
     Job(
         "segfault-folder", torchrun("segfaults.py", ranks=2, options=LOG_DIR_TEE), (UNNAMED, CONSEQUENCES), 1, "folder"
     ),
-    Job("spawned-raises", by_hand("spawns_raising.py", ranks=1, env={"OWN_PORT": "{port}"}), (UNNAMED,), 1),
-    Job("spawned-dies", by_hand("spawns_dying.py", ranks=1), (UNNAMED, CONSEQUENCES), 1),
+    Job(
+        "spawned-raises",
+        by_hand("spawns_raising.py", ranks=1, env={"OWN_PORT": "{port}"}, limit_s=120.0),
+        (UNNAMED,),
+        1,
+    ),
+    Job("spawned-dies", by_hand("spawns_dying.py", ranks=1, limit_s=120.0), (UNNAMED, CONSEQUENCES), 1),
     Job("module-missing", torchrun("missing_module.py"), (UNNAMED,)),
     Job(
         "terminated",
