@@ -11,8 +11,8 @@ from distcheck.core.registry import probe
 
 from . import call_paths
 from .environment_variables import only_where_missing, reads, writes
+from .folder_races import folder_made
 from .program import EventRow, Program, SourceCall
-from .shared_writes import folder_made
 from .source_text import operands
 from .term_queries import origins
 from .values import Kind

@@ -11,8 +11,8 @@ from distcheck.core.registry import probe
 from . import vocabulary
 from .call_paths import CallPath
 from .collective_sequences import Sequences, flow_of, guarded_calls, sequences_of
+from .folder_races import exists_by_then
 from .program import Program, SourceCall
-from .shared_writes import exists_by_then
 from .source_text import last_name
 from .term_queries import uses_path
 from .values import FEW, PARTIAL, Kind, Who
