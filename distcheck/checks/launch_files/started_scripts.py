@@ -215,7 +215,7 @@ def _meets_elsewhere(program: Program, row: EventRow, site: LaunchSite, given: f
 
 def _sources(program: Program, file: int, term: int, depth: int = 0) -> tuple[set[str], set[str]]:
     """Return the names of the options, and those of the variables, that a term may come from."""
-    from distcheck.checks.source import call_paths
+    from distcheck.checks.source import path_values
     from distcheck.checks.source.program import SourceCall
     from distcheck.checks.source.values import Kind
 
@@ -237,7 +237,7 @@ def _sources(program: Program, file: int, term: int, depth: int = 0) -> tuple[se
             if part[2] in program.evaluator.options:
                 options.add(part[2])  # click, and main(**vars(args))
             for site in program.evaluator.callers.get((file, part[1]), ())[:_DEEPEST]:
-                passed = call_paths.passed_term(
+                passed = path_values.passed_term(
                     program, SourceCall(program, site.file, site.event), (file, part[1]), part[2]
                 )
                 if passed is not None and passed != (file, number):

@@ -9,7 +9,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from . import call_paths
+from . import call_paths, path_values
 from .program import Program, SourceCall
 from .values import Kind
 
@@ -54,7 +54,7 @@ def _too_short(program: Program, made: SourceCall, prepare: SourceCall) -> Itera
     if not _ends_a_loop(program, made.file, last) or not _steps_for_each_process(prepare):
         return
     path = call_paths.path_of_all_ranks(program, made)
-    if path is None or call_paths.in_tests(path):
+    if path is None or path_values.in_tests(path):
         return
     yield made.found(
         rules.DC765,

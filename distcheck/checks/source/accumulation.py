@@ -9,9 +9,10 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from .call_paths import names_in, related
+from .call_paths import related
 from .models import name_of, wraps
 from .program import Program, SourceCall, cached
+from .rank_dependence import names_in
 from .source_text import last_name
 from .values import Kind
 

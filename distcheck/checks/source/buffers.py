@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from . import call_paths
-from .program import EventRow, Program, SourceCall, cached
+from .program import EventRow, Function, Program, SourceCall, cached
 from .source_text import last_name
 from .values import Atom, Kind
 from .vocabulary import words
@@ -34,8 +34,6 @@ _QUESTIONS = words("isinstance issubclass hasattr getattr type")
 #: Packages whose functions make no layers.
 _PLAIN = words("math numpy functools itertools collections typing copy os sys einops warnings logging re")
 _DEEPEST = 6
-
-Function = tuple[int, int]
 
 
 def has_buffers(program: Program, wrapper: Atom) -> bool | None:

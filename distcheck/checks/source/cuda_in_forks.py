@@ -8,10 +8,9 @@ from distcheck import rules
 from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
-from .call_paths import Function
 from .device_masks import cuda_started_before
 from .device_uses import called_in
-from .program import EventRow, Program, SourceCall
+from .program import EventRow, Function, Program, SourceCall
 from .shared_devices import index_number
 from .unbound_groups import on_current_gpu
 from .values import Kind

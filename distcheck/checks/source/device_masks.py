@@ -9,11 +9,11 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from . import vocabulary
-from .call_paths import operands
 from .device_indices import rank_in_text
 from .device_uses import BINDERS, CONTEXTS, LOADED, MASK, MASKS, called_in, device_uses, files_from
 from .environment_variables import VariableWrite, writes
 from .program import FEW, EventRow, Program, SourceCall
+from .rank_dependence import operands
 from .source_text import last_name
 from .unbound_groups import is_made_of_rank, on_current_gpu
 from .values import Atom, Kind, NoConstant

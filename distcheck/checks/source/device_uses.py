@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from distcheck.core.model import Where
 
-from .call_paths import Function, operands
 from .link import reachable
-from .program import EventRow, Program, SourceCall, cached
+from .program import EventRow, Function, Program, SourceCall, cached
+from .rank_dependence import operands
 from .source_text import last_name
 from .values import RANKS, Atom, Kind, Value, Who
 from .vocabulary import words

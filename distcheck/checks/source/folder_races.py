@@ -10,10 +10,10 @@ from distcheck.core.model import Edit, Finding, Severity
 from distcheck.core.rank_evidence import FOLDER_OPTION
 from distcheck.core.registry import probe
 
-from . import call_paths
-from .call_paths import CallPath
+from . import call_paths, path_values
 from .device_uses import roots_of
 from .option_paths import spellings_of
+from .path_values import CallPath
 from .program import FEW, EventRow, Program, SourceCall
 from .several_ranks import signs
 from .shared_writes import is_of_pathlib, only_of_this_process
@@ -83,7 +83,7 @@ def exists_by_then(call_path: CallPath, path: int) -> bool:
                 return True
         if position == len(call_path.calls):
             break
-        found, given, _ = call_paths.term_on(call_path, row, base, call_path.calls[position : position + 1])
+        found, given, _ = path_values.term_on(call_path, row, base, call_path.calls[position : position + 1])
         if (found, given) == (row, base):
             break
         base, more = attributes_of(found.terms, given)
@@ -210,7 +210,7 @@ def _race(
         edits=edits,
         safe=bool(edits),
         basis=(call_path.certainty,),
-        severity=Severity.INFO if mild or call_paths.in_tests(call_path) else Severity.WARNING,
+        severity=Severity.INFO if mild or path_values.in_tests(call_path) else Severity.WARNING,
         flow=program.flow(call_path.steps),
         **_option_of_folder(call, path),
         **signs(call, call_path),

@@ -10,9 +10,9 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
-from . import call_paths, vocabulary
-from .call_paths import CallPath
+from . import call_paths, path_values, rank_dependence, vocabulary
 from .loader_loops import ITERABLE, LOADERS, loops_over_loaders
+from .path_values import CallPath
 from .program import Program, SourceCall
 from .undivided_data import DIVIDED_BY_RANK, RANDOM_WORDS, RANK_WORDS, class_text, is_drawn_alike
 from .values import Atom, Kind
@@ -34,7 +34,7 @@ def iterables_are_divided(program: Program) -> Iterator[Finding]:
             if atom.call is None or not _is_whole(program, atom):
                 continue
             call_path = _trained_way(program, loader)
-            if call_path is None or call_paths.differs(loader, loader.argument_term(0, "dataset")):
+            if call_path is None or rank_dependence.differs(loader, loader.argument_term(0, "dataset")):
                 continue
             seen.add(atom.const)
             yield _iterable_finding(program, atom, loader, call_path)
@@ -104,7 +104,7 @@ def _is_whole(program: Program, atom: Atom) -> bool:
 
 def _may_be_divided(made: SourceCall, name: str, term: int) -> bool:
     """Return whether an argument differs between ranks, or is a source of data that may have been divided before."""
-    if call_paths.differs(made, term):
+    if rank_dependence.differs(made, term):
         return True
     return bool(_SOURCES.search(name)) and made.term_value(term).has(
         Kind.RESULT, Kind.OBJECT, Kind.UNKNOWN, Kind.METHOD, Kind.WRAPPED, Kind.NAMED
@@ -118,7 +118,7 @@ def _iterable_finding(program: Program, atom: Atom, loader: SourceCall, call_pat
     column = len(line) - len(line.lstrip())
     span = program.span(file, one.line, column, one.line, len(line.rstrip()))
     where: Where = program.where(file, span, one.name)
-    quiet = call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path)
+    quiet = path_values.owned_by_a_framework(call_path) or path_values.in_tests(call_path)
     return rules.DC735.found(
         f"{one.name} gives every rank all of its items: its __iter__() and what it is made from know no rank",
         where=where,

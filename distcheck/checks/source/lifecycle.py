@@ -13,7 +13,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 
-from . import call_paths, vocabulary
+from . import rank_conditions, vocabulary
 from .conditions import asserted
 from .device_uses import roots_of
 from .program import EventRow, Program, SourceCall
@@ -394,7 +394,7 @@ def _is_for_all(program: Program, call: SourceCall) -> bool:
         if node[1] != "if" and not node[1].startswith("exit:"):
             return False
         who = program.evaluator.test(call.file, node[2]).who
-        if who not in (Who.EVERYONE, Who.UNCLEAR) or call_paths.may_test_ranks(call, node[2]):
+        if who not in (Who.EVERYONE, Who.UNCLEAR) or rank_conditions.may_test_ranks(call, node[2]):
             return False
     return not any(program.evaluator.test(call.file, term).who == Who.DISTRIBUTED for term in asserted(call))
 

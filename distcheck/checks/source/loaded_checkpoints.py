@@ -9,9 +9,9 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Severity
 from distcheck.core.registry import probe
 
-from . import call_paths
-from .call_paths import CallPath
+from . import call_paths, path_values, rank_dependence
 from .checkpoint_files import OF_PATHS, file_names, holds_counters, is_never_there
+from .path_values import CallPath
 from .program import EventRow, Program, SourceCall
 from .several_ranks import signs
 from .shared_writes import WRITERS, only_of_this_process
@@ -48,13 +48,13 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
         if (
             call.gives(None, "mmap")
             or not call.gives(0, "f")
-            or _MEMORY.search(call_paths.names_in(call, call.argument_term(0, "f")))
+            or _MEMORY.search(rank_dependence.names_in(call, call.argument_term(0, "f")))
         ):
             continue
         if (call.file, call.number) in plain or not _loads_weights(call, used) or _is_published(program, call):
             continue
         call_path = call_paths.path_of_all_ranks(program, call)
-        if handed_on and (call_path is None or call_paths.in_tests(call_path)):
+        if handed_on and (call_path is None or path_values.in_tests(call_path)):
             # tests are one process: others that call it are not in sight
             call_path = call_paths.path_from_outside(program, call) or call_path
         trained = call_paths.path_past_a_trainer(program, call) if call_path is None else None
@@ -77,7 +77,7 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
             safe=False,
             risk="tensors of the checkpoint that are used directly, without load_state_dict(), are on the CPU then",
             basis=(call_path.certainty,),
-            severity=Severity.INFO if trained or call_paths.in_tests(call_path) else Severity.WARNING,
+            severity=Severity.INFO if trained or path_values.in_tests(call_path) else Severity.WARNING,
             flow=program.flow(call_path.steps),
             **signs(call, call_path),
         )
@@ -100,7 +100,7 @@ def _may_pass(program: Program, caller: SourceCall, call: SourceCall, name: str)
     """Return whether a caller may give something else than None for a parameter."""
     if caller.has_star or caller.is_to(*_STARTERS):
         return True
-    passed = call_paths.passed_term(program, caller, (call.file, call.scope), name)
+    passed = path_values.passed_term(program, caller, (call.file, call.scope), name)
     return passed is not None and caller.terms[passed[1]] != ("k", "none", None)
 
 
@@ -219,7 +219,7 @@ def _loads_in(row: EventRow, term: int, depth: int) -> set[tuple[int, int]]:
         if atom.kind == Kind.RESULT and atom.const == "torch.load" and atom.call is not None
     }
     parts = row.terms[term]
-    for inner in call_paths.operands(parts):
+    for inner in rank_dependence.operands(parts):
         found |= _loads_in(row, inner, depth + 1)
     return found
 
@@ -230,7 +230,9 @@ def _loads_weights(call: SourceCall, used: set[tuple[int, int]]) -> bool:
         return True
     name = call.use.removeprefix("assign:") if call.use.startswith("assign:") else ""
     owner = call.program.evaluator.owner_of(call.file, call.scope)
-    words = f"{name} {call_paths.names_in(call, call.argument_term(0, 'f'))} {call.function.name.replace('model', '')}"
+    words = (
+        f"{name} {rank_dependence.names_in(call, call.argument_term(0, 'f'))} {call.function.name.replace('model', '')}"
+    )
     if owner >= 0:
         one = call.program.index.classes[call.file][owner]
         if call.program.evaluator.derives(
@@ -333,4 +335,4 @@ def _mentions_cpu(program: Program, file: int, term: int, depth: int) -> bool:
     if parts[0] == "p":
         given = [origin for origin in origins(program, file, term) if origin != (file, term)]
         return bool(given) and all(_mentions_cpu(program, *origin, depth + 1) for origin in given)
-    return any(_mentions_cpu(program, file, inner, depth + 1) for inner in call_paths.operands(parts))
+    return any(_mentions_cpu(program, file, inner, depth + 1) for inner in rank_dependence.operands(parts))

@@ -11,10 +11,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from . import call_paths
-from .call_paths import Function
 from .link import reachable
 from .models import is_backward
-from .program import EventRow, Program, SourceCall, cached
+from .program import EventRow, Function, Program, SourceCall, cached
 from .source_text import last_name
 from .summary import Block
 from .values import Kind, Value

@@ -14,7 +14,6 @@ from distcheck.core.registry import probe
 from .buffers import APEX
 from .models import (
     FAR,
-    Function,
     Made,
     WrappedModel,
     calls_in,
@@ -29,7 +28,7 @@ from .models import (
     wrapper_of,
     wraps,
 )
-from .program import Program, SourceCall
+from .program import Function, Program, SourceCall
 from .source_text import last_name, operands
 from .term_queries import callee_text
 from .values import Atom, Kind, Value, Who

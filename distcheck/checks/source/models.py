@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from . import vocabulary
-from .program import EventRow, Program, SourceCall
+from .program import EventRow, Function, Program, SourceCall
 from .source_text import last_name
 from .summary import Class
 from .values import Atom, Kind
 
-#: A function of the project: file, scope. An object is known by the call that made it: file, event.
-Function = tuple[int, int]
+#: An object, known by the call that made it: (file, number of the event)
 Made = tuple[int, int]
 
 #: How far a value is followed from function to function.

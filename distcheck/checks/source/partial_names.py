@@ -16,7 +16,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from . import call_paths
+from . import call_paths, rank_conditions
 from .collective_sequences import condition_text, flow_of, partial_guards, who_runs
 from .extract import parse
 from .program import PARTIAL, EventRow, Program, SourceCall, cached
@@ -418,7 +418,7 @@ def _is_open(program: Program, row: EventRow, seen: frozenset[tuple[int, int]]) 
     function = (row.file, row.scope)
     if function in seen:
         return True
-    if call_paths.is_guarded(row, first_is_a_guard=True) or program.evaluator.decorated(*function).who in PARTIAL:
+    if rank_conditions.is_guarded(row, first_is_a_guard=True) or program.evaluator.decorated(*function).who in PARTIAL:
         return False
     sites = program.evaluator.likely_callers(function)
     return len(sites) <= _MOST_CALLERS and all(

@@ -76,6 +76,9 @@ _ALSO_WHERE_UNUSED = frozenset(["DC760"])
 _SHIFT = 32
 _POSITIONS = (1 << _SHIFT) - 1
 
+#: A function, class body or module of the project: (file, number of the scope)
+Function = tuple[int, int]
+
 Thing = TypeVar("Thing")
 Rest = ParamSpec("Rest")
 

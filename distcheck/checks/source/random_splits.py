@@ -8,9 +8,9 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from . import call_paths
-from .call_paths import CallPath
+from . import call_paths, path_values, rank_dependence
 from .loader_loops import DEEPEST_FLOW, LOADERS, SAMPLER, is_given, loaders_in
+from .path_values import CallPath
 from .program import EventRow, Program, SourceCall
 from .term_queries import by_rank, parts, payload_terms
 from .values import RANKS, Certainty, Kind, Value
@@ -74,7 +74,7 @@ def _split_by(program: Program, call_path: CallPath, library: str, seeds: frozen
         if seed is None
         else f"{library}'s generator has a different seed on each rank (set at {seed[0].place})"
     )
-    quiet = call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path)
+    quiet = path_values.owned_by_a_framework(call_path) or path_values.in_tests(call_path)
     return call_path.row.found(
         rules.DC733,
         f"{why}, so each rank splits the data differently",
@@ -106,7 +106,7 @@ def orders_agree(program: Program) -> Iterator[Finding]:
             f"{by.method}() divides it by position: some samples are read twice, and others never",
             fix="shuffle with a seed that all ranks share",
             basis=(differs, call_path.certainty),
-            severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
+            severity=Severity.INFO if path_values.in_tests(call_path) else Severity.WARNING,
             flow=[*program.flow(differs.flow), f"{by.place}: the data is divided among the ranks"],
         )
 
@@ -132,7 +132,7 @@ def shuffled_lists_agree(program: Program) -> Iterator[Finding]:
             fix=f"shuffle alike on all ranks: {library}.Random(seed).shuffle(…)"
             if library == "random"
             else "shuffle alike on all ranks: numpy.random.default_rng(seed).shuffle(…)",
-            severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
+            severity=Severity.INFO if path_values.in_tests(call_path) else Severity.WARNING,
         )
 
 
@@ -253,8 +253,8 @@ def _seeds(program: Program, call: SourceCall, seeds: frozenset[str], calls: tup
 def _is_of_this_rank(row: SourceCall, term: int, calls: tuple[SourceCall, ...]) -> bool:
     """Return whether a seed is another number on each rank, as these calls have passed it."""
     call_path = CallPath(row, calls, (row.file, row.scope), Certainty.PROVEN)
-    found, given, _ = call_paths.term_on(call_path, row, term)
-    return call_paths.differs(found, given, by_data=False) or _is_of_time(found, given, 0)
+    found, given, _ = path_values.term_on(call_path, row, term)
+    return rank_dependence.differs(found, given, by_data=False) or _is_of_time(found, given, 0)
 
 
 def _is_of_time(row: EventRow, term: int, depth: int) -> bool:
@@ -265,7 +265,7 @@ def _is_of_time(row: EventRow, term: int, depth: int) -> bool:
         call = next((atom for atom in row.term_value(parts[1]) if atom.kind == Kind.NAMED), None)
         if call is not None and str(call.const).startswith(_TIMES):
             return True
-    return any(_is_of_time(row, inner, depth + 1) for inner in call_paths.operands(parts))
+    return any(_is_of_time(row, inner, depth + 1) for inner in rank_dependence.operands(parts))
 
 
 def _is_seeded_somewhere(program: Program, call_path: CallPath) -> bool:

@@ -9,7 +9,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from . import call_paths
+from . import call_paths, path_values
 from .environment_variables import only_where_missing, reads, writes
 from .folder_races import folder_made
 from .program import EventRow, Program, SourceCall
@@ -168,7 +168,7 @@ def _keeps_arguments(call: SourceCall) -> bool:
     return call.callee.has(Kind.FUNCTION, Kind.CLASS, Kind.OBJECT) or call.method in _TEXT_METHODS
 
 
-def _is_seeded_before(program: Program, way: call_paths.CallPath) -> bool:
+def _is_seeded_before(program: Program, way: path_values.CallPath) -> bool:
     """Return whether a seed may be set, here or in what is called, before a way comes to its row."""
     for row in (way.row, *way.calls):
         for call in program.rows_of(row.file, row.scope):

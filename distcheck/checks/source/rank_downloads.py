@@ -8,9 +8,9 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
-from . import call_paths
-from .call_paths import CallPath
+from . import call_paths, path_values
 from .collective_sequences import sequences_of
+from .path_values import CallPath
 from .program import FEW, Program, SourceCall
 from .several_ranks import signs
 from .shared_writes import name_of_call, only_of_this_process
@@ -72,7 +72,7 @@ def every_rank_downloads(program: Program) -> Iterator[Finding]:
             continue
         reported.add(fetched)
         shown = name_of_call(call)
-        loud = not call_paths.in_tests(call_path) and not call.is_to(*_FETCHES_APART)
+        loud = not path_values.in_tests(call_path) and not call.is_to(*_FETCHES_APART)
         yield rules.DC725.found(
             f"every rank downloads to the same path here ({shown})",
             where=_flag_place(program, call),
@@ -103,7 +103,7 @@ def _real_downloads(program: Program, call: SourceCall) -> Iterator[CallPath]:
     """Yield the ways of all ranks on which the call does fetch: not with download=False."""
     flag = call.argument_term(None, "download")
     for call_path in call_paths.paths_of_all_ranks(program, call, first_is_a_guard=True):
-        if flag >= 0 and call_paths.value_on(call_path, flag).constant is not True:
+        if flag >= 0 and path_values.value_on(call_path, flag).constant is not True:
             continue
         yield call_path
 

@@ -8,8 +8,8 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from . import call_paths
-from .call_paths import CallPath
+from . import call_paths, path_values, rank_dependence
+from .path_values import CallPath
 from .program import Program, SourceCall
 from .several_ranks import signs
 from .shared_writes import only_of_this_process
@@ -44,7 +44,7 @@ def every_rank_logs(program: Program) -> Iterator[Finding]:
         if call_path is None or _names_its_rank(call, call_path) or _switched_by_variable(program, call):
             continue
         name = next(_TRACKERS[target] for target in call.targets if target in _TRACKERS)
-        loud = not (call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path))
+        loud = not (path_values.owned_by_a_framework(call_path) or path_values.in_tests(call_path))
         text = f"every rank starts {name}() here, so a job has as many runs as ranks"
         if name == "SummaryWriter" and any(call.gives(0, argument) for argument in ("log_dir", "logdir")):
             # the default is a folder of each host and second; in one folder TensorBoard shows one run
@@ -83,7 +83,7 @@ def _prints(program: Program) -> Iterator[Finding]:
         if call.method == "print" and (call.gives(None, "file") or _prints_are_replaced(program, call.file)):
             continue
         call_path = call_paths.path_of_all_ranks(program, call) or call_paths.path_past_a_trainer(program, call)
-        if call_path is None or call_paths.in_tests(call_path) or _names_its_rank(call, call_path):
+        if call_path is None or path_values.in_tests(call_path) or _names_its_rank(call, call_path):
             continue
         seen.add((call.file, call.scope))
         text, fix = (
@@ -113,7 +113,7 @@ def _is_switched_off(call: SourceCall) -> bool:
 
 
 def _differs_in(call: SourceCall, keyword: str) -> bool:
-    return call_paths.differs(call, call.argument_term(None, keyword))
+    return rank_dependence.differs(call, call.argument_term(None, keyword))
 
 
 def _names_its_rank(call: SourceCall, call_path: CallPath) -> bool:

@@ -9,7 +9,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from . import call_paths
+from . import call_paths, path_values, rank_dependence
 from .program import Program, SourceCall
 from .several_ranks import signs
 from .shared_writes import given_on, goes_where_ranks_start, only_of_this_process
@@ -63,13 +63,13 @@ def ranks_race_to_remove(program: Program) -> Iterator[Finding]:
             f"every rank {change.text} {shown} here, and all but the first rank raise {change.error}",
             fix="let one rank do it: `if dist.get_rank() == 0:`, then dist.barrier() on all ranks",
             basis=(call_path.certainty,),
-            severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
+            severity=Severity.INFO if path_values.in_tests(call_path) else Severity.WARNING,
             flow=program.flow(call_path.steps),
             **signs(call, call_path),
         )
 
 
-def _is_found_by_a_function(call_path: call_paths.CallPath, path: int) -> bool:
+def _is_found_by_a_function(call_path: path_values.CallPath, path: int) -> bool:
     """Return whether a path, as given on this way, is made of what a function of the project returns, or yields.
 
     The function may select a path for each rank. An attribute of what it returns is an option.
@@ -78,7 +78,7 @@ def _is_found_by_a_function(call_path: call_paths.CallPath, path: int) -> bool:
     return any(
         program.terms[row.file][number][0] == "c"
         and program.functions(SourceCall(program, row.file, program.terms[row.file][number][5]))
-        and not call_paths.is_constant(program.evaluator.value(row.file, number))
+        and not rank_dependence.is_constant(program.evaluator.value(row.file, number))
         for row, term in given_on(call_path, path)
         for number in parts(program, row.file, term, ("a",))
     )

@@ -9,8 +9,7 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Severity
 from distcheck.core.registry import probe
 
-from . import call_paths, sampler_classes
-from .call_paths import CallPath
+from . import call_paths, path_values, sampler_classes
 from .loader_loops import (
     DEEPEST_FLOW,
     LOADERS,
@@ -23,6 +22,7 @@ from .loader_loops import (
     repetition_of,
 )
 from .models import trains as trains_in
+from .path_values import CallPath
 from .program import EventRow, Program, SourceCall
 from .summary import Block
 from .term_queries import given_terms
@@ -448,8 +448,8 @@ def _both_given(program: Program, loader: SourceCall, shuffle: int, sampler: int
     if terms[shuffle][0] == "p" and terms[sampler][0] == "p":
         for call in program.callers((loader.file, loader.scope))[:20]:
             call_path = CallPath(loader, (call,), (call.file, call.scope), Certainty.PROVEN)
-            if call_paths.value_on(call_path, shuffle).constant is True:
-                found = _sampler_of(program, loader.file, call_paths.value_on(call_path, sampler))
+            if path_values.value_on(call_path, shuffle).constant is True:
+                found = _sampler_of(program, loader.file, path_values.value_on(call_path, sampler))
                 if found is not None:
                     return found
         return None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from . import call_paths
+from . import call_paths, path_values
 from .conditions import conditions
 from .program import EventRow, Program, SourceCall, cached
 from .source_text import last_name
@@ -115,7 +115,7 @@ def _given_by_callers(program: Program, function: tuple[int, int], name: str) ->
     found: list[tuple[EventRow, int]] = []
     for site in sites:
         call = SourceCall(program, site.file, site.event)
-        given = call_paths.passed_term(program, call, function, name)
+        given = path_values.passed_term(program, call, function, name)
         if given is None or given[0] != call.file:
             return []
         found.append((call, given[1]))

@@ -13,11 +13,11 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.rank_evidence import LAUNCHER_API, SCRIPTS, SIGN
 
 from . import call_paths, vocabulary
-from .call_paths import CallPath, Function
 from .device_uses import MASKS, called_in, files_from, roots_of, roots_of_scope
 from .environment_variables import reads, writes
+from .path_values import CallPath
 from .process_start import conditional, entered_from, launcher_is_tested, names_launcher, starts_itself
-from .program import EventRow, Program, SourceCall, cached
+from .program import EventRow, Function, Program, SourceCall, cached
 from .values import Kind
 from .vocabulary import INIT_GROUP, SPAWNS
 

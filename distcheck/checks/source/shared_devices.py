@@ -11,7 +11,6 @@ from distcheck.core.model import Finding, Fix, Where
 from distcheck.core.registry import probe
 
 from . import call_paths, vocabulary
-from .call_paths import Function
 from .device_uses import (
     ACCELERATORS,
     BIND,
@@ -30,7 +29,7 @@ from .device_uses import (
     roots_of,
 )
 from .environment_variables import writes
-from .program import FEW, EventRow, Program, SourceCall, cached
+from .program import FEW, EventRow, Function, Program, SourceCall, cached
 from .several_ranks import has_one_gpu, signs
 from .source_text import last_name
 from .unbound_groups import (

@@ -9,9 +9,9 @@ from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from . import vocabulary
-from .call_paths import CallPath
 from .collective_sequences import Sequences, flow_of, guarded_calls, sequences_of
 from .folder_races import exists_by_then
+from .path_values import CallPath
 from .program import Program, SourceCall
 from .source_text import last_name
 from .term_queries import uses_path

@@ -10,11 +10,11 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from . import call_paths
-from .call_paths import CallPath, Function
+from . import call_paths, path_values, rank_conditions, rank_dependence
 from .loader_loops import LOADERS
 from .models import calls_in, precedes
-from .program import EventRow, Program, SourceCall
+from .path_values import CallPath
+from .program import EventRow, Function, Program, SourceCall
 from .values import Certainty, Kind
 from .vocabulary import SPAWNS, words
 
@@ -63,14 +63,14 @@ def ranks_draw_other_numbers(program: Program) -> Iterator[Finding]:
         if not any(_SEEDS.get(target) == "torch" for target in call.targets):
             continue
         for path in _paths(program, call):
-            row, term, _ = call_paths.term_on(path, call, call.argument_term(0, "seed"))
+            row, term, _ = path_values.term_on(path, call, call.argument_term(0, "seed"))
             key = (row.file, row.scope)
             if key in seen or term < 0 or path.certainty != Certainty.PROVEN or _differs(program, row, term):
                 continue
             own = call.is_to(_OF_ACCELERATE) and not call.gives(1, "device_specific")
-            if not own and (call_paths.owned_by_a_framework(path) or call.is_to(_OF_ACCELERATE)):
+            if not own and (path_values.owned_by_a_framework(path) or call.is_to(_OF_ACCELERATE)):
                 continue
-            if call_paths.in_tests(path) or _differs_later(program, path):
+            if path_values.in_tests(path) or _differs_later(program, path):
                 continue
             drawn = _drawn(program, path.root)
             if drawn is None:
@@ -111,7 +111,7 @@ def workers_draw_other_numbers(program: Program) -> Iterator[Finding]:
             if not seeds or any(_is_of_a_worker(program, row) for row in seeds):
                 continue
             path = call_paths.path_of_all_ranks(program, loader)
-            if path is None or call_paths.in_tests(path):
+            if path is None or path_values.in_tests(path):
                 continue
             row = seeds[0]
             yield row.found(
@@ -130,8 +130,8 @@ def _is_of_a_worker(program: Program, seed: SourceCall) -> bool:
     if seed.terms[term][0] == "k":
         return False
     return (
-        call_paths.differs(seed, term)
-        or _OF_WORKERS.search(call_paths.names_in(seed, term)) is not None
+        rank_dependence.differs(seed, term)
+        or _OF_WORKERS.search(rank_dependence.names_in(seed, term)) is not None
         or any(seed.terms[number][0] in ("p", "c") for number in program.subterms(seed.file, term))
     )
 
@@ -142,7 +142,7 @@ def _paths(program: Program, call: SourceCall) -> Iterator[CallPath]:
     for path in call_paths.paths_of_all_ranks(program, call):
         found = True
         yield path
-    if not found and call.at_module_level and not call_paths.is_guarded(call):
+    if not found and call.at_module_level and not rank_conditions.is_guarded(call):
         for number, scope in enumerate(program.index.scopes[call.file]):
             function = (call.file, number)
             if scope.kind == "function" and call_paths.starts_a_group(program, function):
@@ -152,7 +152,7 @@ def _paths(program: Program, call: SourceCall) -> Iterator[CallPath]:
 
 def _differs(program: Program, row: EventRow, term: int) -> bool:
     """Return whether a seed may be another number on each rank."""
-    if call_paths.differs(row, term) or _OF_RANKS.search(call_paths.names_in(row, term)):
+    if rank_dependence.differs(row, term) or _OF_RANKS.search(rank_dependence.names_in(row, term)):
         return True
     # what can't be followed may be anything, but for an option or an entry of a configuration
     parts = row.terms[term]
@@ -178,15 +178,15 @@ def _differs_later(program: Program, path: CallPath) -> bool:
             for term in call.argument_terms:
                 if term == device:
                     continue
-                if call_paths.differs(call, term) or _OF_RANKS.search(call_paths.names_in(call, term)):
+                if rank_dependence.differs(call, term) or _OF_RANKS.search(rank_dependence.names_in(call, term)):
                     return True
             if call.targets and not call.argument_terms and name == "seed":
                 return True
     for kind, name_at, value_at in (("bind", 0, 1), ("attribute", 1, 2)):
         for row in program.rows(kind, files):
             if "seed" in str(row.payload[name_at]).lower() and (
-                call_paths.differs(row, row.payload[value_at])
-                or _OF_RANKS.search(call_paths.names_in(row, row.payload[value_at]))
+                rank_dependence.differs(row, row.payload[value_at])
+                or _OF_RANKS.search(rank_dependence.names_in(row, row.payload[value_at]))
             ):
                 return True
     return False
@@ -199,7 +199,7 @@ def _drawn(program: Program, root: Function) -> _Drawn | None:
         if (
             (call.file, call.scope) in reached
             and any(_TRANSFORMS.match(target) for target in call.targets)
-            and not call_paths.is_guarded(call)
+            and not rank_conditions.is_guarded(call)
             and not program.is_test(call.file)
         ):
             return _Drawn(call, f"{call.method}()")
@@ -207,7 +207,7 @@ def _drawn(program: Program, root: Function) -> _Drawn | None:
     for call in program.calls_to(*_DRAWS):
         if (call.file, call.scope) not in reached or (call.file, call.scope) not in training:
             continue
-        if call.gives(None, "generator") or call_paths.is_guarded(call) or program.is_test(call.file):
+        if call.gives(None, "generator") or rank_conditions.is_guarded(call) or program.is_test(call.file):
             continue
         if not _precedes_a_backward(program, call):
             continue

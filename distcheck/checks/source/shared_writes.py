@@ -14,8 +14,8 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.rank_evidence import ONLY_LAUNCHED
 from distcheck.core.registry import probe
 
-from . import call_paths
-from .call_paths import CallPath
+from . import call_paths, path_values, rank_conditions, rank_dependence
+from .path_values import CallPath
 from .program import EventRow, Program, SourceCall, cached
 from .several_ranks import signs
 from .source_text import last_name
@@ -73,7 +73,7 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
         if (
             path < 0
             or (call.is_to(*_MODES) and _mode(call) not in ("w", "x", "a"))
-            or "devnull" in call_paths.names_in(call, path)
+            or "devnull" in rank_dependence.names_in(call, path)
         ):
             continue
         yield from _unguarded_save(program, call, path, writer.checkpoint)
@@ -86,7 +86,7 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
         if path < 0 or call.receiver_term < 0 or program.functions(call):
             continue
         # figures are mostly drawn of samples, whose names are in the path
-        if call.method != "savefig" or call_paths.is_constant(call.term_value(path)):
+        if call.method != "savefig" or rank_dependence.is_constant(call.term_value(path)):
             yield from _unguarded_save(program, call, path, False)
     for call in program.calls_named("save_pretrained"):
         path = call.argument_term(0, "save_directory")
@@ -162,8 +162,8 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
         trained = call_path = call_paths.path_past_a_trainer(program, call, own=True)
     if call_path is None or only_of_this_process(call_path, path) or call.inside("except"):
         return
-    value = call_paths.value_on(call_path, path)
-    certain = call_path.certainty == Certainty.PROVEN and call_paths.is_constant(value)
+    value = path_values.value_on(call_path, path)
+    certain = call_path.certainty == Certainty.PROVEN and rank_dependence.is_constant(value)
     # lists of results, caches, notes are often written on ways that no job of several ranks takes: only what is certain
     starting = goes_where_ranks_start(program, call_path)
     if not (checkpoint or certain or starting or trained):
@@ -174,8 +174,8 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     # a framework may guard what is saved through it, but no file that a program opens
     if (
         trained
-        or call_paths.in_tests(call_path)
-        or (not starting and call_paths.owned_by_a_framework(call_path))
+        or path_values.in_tests(call_path)
+        or (not starting and path_values.owned_by_a_framework(call_path))
         or _is_written_by_few(call)
     ):
         severity = Severity.INFO
@@ -187,7 +187,7 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
         (
             f"`{call.term_text(node[2])}` also passes without its rank check"
             for _, node in call.blocks
-            if node[1] == "if" and node[3] and call_paths.passes_by_a_count(call, node[2])
+            if node[1] == "if" and node[3] and rank_conditions.passes_by_a_count(call, node[2])
         ),
         f"no rank check guards {name}()",
     )
@@ -286,7 +286,7 @@ def _path_text(value: Value, shown: str) -> str:
 def only_of_this_process(call_path: CallPath, path: int, *, by_data: bool = True) -> bool:
     """Return whether a path, as given on this way, is one of this rank's own, or no path at all."""
     return any(
-        call_paths.differs(row, term, by_data=by_data)
+        rank_dependence.differs(row, term, by_data=by_data)
         or _is_in_memory(row.term_value(term))
         or _is_selected_by_rank(row.program, row.file, term, 0)
         for row, term in given_on(call_path, path)
@@ -298,7 +298,7 @@ def given_on(call_path: CallPath, path: int) -> Iterator[tuple[EventRow, int]]:
     row, term, calls = call_path.row, path, call_path.calls
     while True:
         yield row, term
-        new, given, rest = call_paths.term_on(call_path, row, term, calls[:1])
+        new, given, rest = path_values.term_on(call_path, row, term, calls[:1])
         if (new, given) == (row, term):
             return
         row, term, calls = new, given, (*rest, *calls[1:])
@@ -329,7 +329,7 @@ def _is_selected_by_rank(program: Program, file: int, term: int, depth: int) -> 
         if part[0] == "p":
             for caller in program.evaluator.callers.get((file, part[1]), ())[:_DEEPEST]:
                 call = SourceCall(program, caller.file, caller.event)
-                given = call_paths.passed_term(program, call, (file, part[1]), part[2])
+                given = path_values.passed_term(program, call, (file, part[1]), part[2])
                 if given is not None and _is_selected_by_rank(program, *given, depth + 1):
                     return True
     return False

@@ -10,7 +10,6 @@ from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import vocabulary
-from .call_paths import Function
 from .collective_sequences import sequences_of
 from .conditions import asserted, runs_without_other_ranks
 from .device_indices import is_spawned
@@ -27,7 +26,7 @@ from .device_uses import (
     roots_of,
 )
 from .environment_variables import writes
-from .program import EventRow, Program, SourceCall
+from .program import EventRow, Function, Program, SourceCall
 from .several_hosts import sign_of_hosts
 from .values import FEW, RANKS, Kind, NoConstant, Value
 from .vocabulary import INIT_GROUP

@@ -11,10 +11,10 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
-from . import call_paths, vocabulary
-from .call_paths import CallPath
+from . import call_paths, path_values, rank_dependence, vocabulary
 from .loader_loops import ITERABLE, LOADERS, SAMPLER, LoaderLoop, calls_within, is_given, loops_over_loaders
 from .models import calls_in
+from .path_values import CallPath
 from .program import EventRow, Program, SourceCall
 from .term_queries import by_rank, origin_call, origins
 from .values import Atom, Certainty, Kind, NoConstant, added
@@ -120,7 +120,7 @@ def _drawn_alike(program: Program, loader: SourceCall) -> SourceCall | None:
     if made is None or not made.is_to(*_DRAWING) or made.has_star:
         return None
     given = made.argument_term(3, "generator")
-    if seed_of_generator(made, given) is None or any(call_paths.differs(made, one) for one in made.argument_terms):
+    if seed_of_generator(made, given) is None or any(rank_dependence.differs(made, one) for one in made.argument_terms):
         return None
     return made
 
@@ -143,7 +143,7 @@ def _undivided(program: Program, loader: SourceCall) -> Atom | None:
         return None
     made = SourceCall(program, *atom.call)
     if made.has_star or any(
-        call_paths.differs(made, term) or RANK_WORDS.search(call_paths.names_in(made, term))
+        rank_dependence.differs(made, term) or RANK_WORDS.search(rank_dependence.names_in(made, term))
         for term in made.argument_terms
     ):
         return None
@@ -191,15 +191,15 @@ def _judge_loader(program: Program, loader: SourceCall, loop: LoaderLoop) -> Fin
     term = loader.argument_term(0, "dataset")
     kind = data_set_of(program, loader, made, term)
     shuffle = loader.argument_term(2, "shuffle")
-    shuffled = shuffle >= 0 and call_paths.value_on(made, shuffle).constant is True
-    known = shuffle < 0 or call_paths.value_on(made, shuffle).constant is not NoConstant
+    shuffled = shuffle >= 0 and path_values.value_on(made, shuffle).constant is True
+    known = shuffle < 0 or path_values.value_on(made, shuffle).constant is not NoConstant
     if kind.excused or not (kind.certain or shuffled):
         return None
     certain = kind.certain and wrapped is not None and known and made.certainty == step.certainty == Certainty.PROVEN
     # a helper that returns one of several loaders may give the loop another one
     certain = certain and len(loop.loaders) == 1 and not kind.is_toy
     severity = Severity.ERROR if certain else Severity.WARNING
-    if call_paths.owned_by_a_framework(step) or call_paths.owned_by_a_framework(made) or call_paths.in_tests(step):
+    if path_values.owned_by_a_framework(step) or path_values.owned_by_a_framework(made) or path_values.in_tests(step):
         severity = Severity.INFO
     data = loader.argument_text(0, "dataset")
     own = _undivided(program, loader)
@@ -335,9 +335,9 @@ def data_set_of(program: Program, loader: SourceCall, call_path: CallPath, term:
     """Return what the data set of a loader is, as far as it can be followed."""
     row, given, calls = loader, term, call_path.calls
     while True:
-        if given < 0 or call_paths.differs(row, given):
+        if given < 0 or rank_dependence.differs(row, given):
             return _DataSet(False, True)
-        new, found, rest = call_paths.term_on(call_path, row, given, calls[:1])
+        new, found, rest = path_values.term_on(call_path, row, given, calls[:1])
         if (new, found) == (row, given):
             break
         row, given, calls = new, found, (*rest, *calls[1:])  # type: ignore[assignment]

@@ -8,7 +8,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from . import call_paths
+from . import call_paths, path_values
 from .loader_loops import LOADERS, LoaderLoop, calls_within, loops_over_loaders
 from .program import Program, SourceCall
 from .undivided_data import DIVIDED_BY_RANK, OTHER_DIVISIONS, RANK_WORDS, data_set_of, is_divided
@@ -33,7 +33,7 @@ def every_loader_is_prepared(program: Program) -> Iterator[Finding]:
         if loop is None or len(loop.loaders) != 1 or not _trains_by_an_accelerator(program, loop):
             continue
         made = call_paths.path_of_all_ranks(program, loader)
-        if made is None or call_paths.in_tests(made) or _may_be_divided(program, loader, made):
+        if made is None or path_values.in_tests(made) or _may_be_divided(program, loader, made):
             continue
         data = loader.argument_text(0, "dataset") or "the data"
         yield loader.found(
@@ -56,7 +56,7 @@ def _trains_by_an_accelerator(program: Program, loop: LoaderLoop) -> bool:
     )
 
 
-def _may_be_divided(program: Program, loader: SourceCall, made: call_paths.CallPath) -> bool:
+def _may_be_divided(program: Program, loader: SourceCall, made: path_values.CallPath) -> bool:
     """Return whether some code may give each rank its part of a loader's data."""
     files = call_paths.related(program, loader.file)
     prepared = list(program.calls_named(*_PREPARES, files=files))

@@ -13,12 +13,11 @@ from distcheck.core.rank_evidence import ONLY_LAUNCHED, SCRIPTS
 from distcheck.core.registry import probe
 
 from . import call_paths
-from .call_paths import Function
 from .collective_sequences import Sequences, sequences_of
 from .evaluation_data import evaluations
 from .loader_loops import LOADERS, SAMPLER, LoaderLoop, calls_within, loaders_in, training_loops
 from .models import trains, without_gradients
-from .program import EventRow, Program, SourceCall
+from .program import EventRow, Function, Program, SourceCall
 from .samplers import loader_samplers
 from .several_ranks import signs
 from .source_text import last_name
