@@ -103,3 +103,19 @@ class Evaluator(CallResults):
         if operation == "cls":
             return value_of(Kind.CLASS, (file, term[1]))
         return NOTHING_KNOWN
+
+    def functions(self, callee: Value) -> list[tuple[int, int]]:
+        """Return the functions of the project that a call of a value enters for sure: (file, scope)."""
+        found = []
+        for atom in callee:
+            if atom.kind == Kind.FUNCTION:
+                found.append(atom.const)
+            elif atom.kind == Kind.CLASS:
+                init = self.method(atom.const, "__init__")
+                if init is not None:
+                    found.append(init)
+            elif atom.kind == Kind.OBJECT:
+                called = self.method(atom.const, "__call__") or self.method(atom.const, "forward")
+                if called is not None:
+                    found.append(called)
+        return list(dict.fromkeys(found)) if len(found) > 1 else found

@@ -10,9 +10,10 @@ import re
 import tokenize
 from collections.abc import Iterator
 
-from .program import USES_ANY_NAME, Program, cached
+from .program import Program, cached
 from .source_text import last_name
 from .summary import Scope
+from .unused_code import USES_ANY_NAME
 from .vocabulary import PLAIN_DECORATORS
 
 #: Marks of nbdev: the cell is copied to a module.

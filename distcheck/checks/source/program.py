@@ -10,65 +10,34 @@ import functools
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from typing import Any, cast
 
-from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where, grouped, grouped_pairs
+from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where, grouped
 
 from . import source_text
 from . import vocabulary as names
 from .algebra import device_of
+from .certainty import certainty_of, severity_for
 from .collective_signatures import ASYNC, GROUPS
 from .evaluate import Evaluator
 from .followed_scripts import KeptAnswers
-from .link import FileFacts, Index, chain
-from .project_texts import Answer, Mention, ProjectTexts, Question
+from .link import FileFacts
+from .memo import Thing, cached
+from .project_texts import ProjectTexts
 from .rank_reach import Guard
 from .redefinitions import standing
-from .source_spans import SourceSpan, SourceSpans
+from .source_spans import SourceSpan
 from .source_tables import CallContext
 from .summary import Block, FileSummary, Scope
-from .values import (
-    FEW,
-    NOTHING_KNOWN,
-    PARTIAL,
-    Atom,
-    Certainty,
-    FlowStep,
-    Kind,
-    RankCondition,
-    Value,
-    Who,
-    added,
-    both,
-)
+from .unused_code import UnusedCode
+from .values import FEW, NOTHING_KNOWN, PARTIAL, Atom, Certainty, FlowStep, Kind, RankCondition, Value, Who, both
 
-__all__ = ["FEW", "PARTIAL", "EventRow", "Guard", "Program", "SourceCall", "SourceSpan", "device_of"]
+__all__ = ["FEW", "PARTIAL", "EventRow", "Guard", "Program", "SourceCall", "SourceSpan", "cached", "device_of"]
 
-_TESTS = re.compile(r"(^|[/_.])(tests?|testing|unittests?|conftest)([/_.]|$)")
 _CONDITION = re.compile(r"\s*(?:if|elif|while)\s+(?!\s)([^#]*):\s*(?:#.*)?$")
-_EXAMPLES = re.compile(r"(^|/)(examples?|tutorials?|samples?|demos?|docs?|benchmarks?)(/|$)")
 
 
-#: What may call any function of a file by its name.
-USES_ANY_NAME = re.compile(
-    r"(?<![\w.])(?:globals|locals|vars|eval|exec|getattr)\(|\bimport_module\(|\b[Ff]ire\b|__main__['\"]\]"
-)
-#: What may use a name that it composes: of this module, or of the one that is named. ``locals()`` has names of its own.
-_USES_NAMES_OF = re.compile(
-    r"(?<![\w.])(?:globals|eval|exec)\(|(?<![\w.])vars\(\s*\)|\b[Ff]ire\b|__main__['\"]\]"
-    r"|(?<![\w.])(?:getattr|vars)\(\s*(\w+)|(?<![\w.])(\w+)\.__dict__\["
-)
-#: What may use names of modules that it composes.
-_LOADS_MODULES = ("import_module", "__import__")
-#: Names of files that are used without an import.
-USED_BY_NAME = ("__init__.py", "__main__.py", "setup.py", "conftest.py", "hubconf.py", "noxfile.py")
-#: Words in the path of code that was replaced.
-REPLACED = re.compile(r"(?:^|[/_.-])(?:old|legacy|deprecated|depreciated|obsolete|backup|unused|archived?)(?:[/_.-]|$)")
-#: Bases outside of a project that call no method of a class by its name.
-_PLAIN_BASES = ("object", "abc.ABC", "typing.Generic", "typing.Protocol")
-#: Longer chains of functions that nothing runs are not followed.
-_MOST_UNUSED = 4
 #: Rules with a level of their own for code that nothing uses.
 _ALSO_WHERE_UNUSED = frozenset(["DC760"])
 
@@ -78,27 +47,6 @@ _POSITIONS = (1 << _SHIFT) - 1
 
 #: A function, class body or module of the project: (file, number of the scope)
 Function = tuple[int, int]
-
-Thing = TypeVar("Thing")
-Rest = ParamSpec("Rest")
-
-
-def cached(
-    function: Callable[Concatenate[Program, Rest], Thing],
-) -> Callable[Concatenate[Program, Rest], Thing]:
-    """Keep what a function of a program returns for the same arguments, as long as the program lives."""
-
-    @functools.wraps(function)
-    def known(program: Program, /, *args: Rest.args, **kwargs: Rest.kwargs) -> Thing:
-        key = (function, args, *kwargs.items()) if kwargs else (function, args)
-        notes = program.notes
-        if key in notes:
-            found: Thing = notes[key]
-        else:
-            found = notes[key] = function(program, *args, **kwargs)
-        return found
-
-    return known
 
 
 @cached
@@ -115,31 +63,6 @@ def _rows_by_block(program: Program, file: int, scope: int) -> dict[int, list[Ev
 def _stores_by_line(program: Program, file: int) -> dict[int, list[EventRow]]:
     """Return the assignments to attributes in a file, by line."""
     return grouped(program.rows("attribute", (file,)), lambda row: row.line)
-
-
-def severity_for(rule: Rule, level: Severity, certainty: int) -> Severity:
-    """Return the severity of a finding of a rule: an error only if each step of its flow is proven.
-
-    One merged step makes it a warning at most; with two of them, or with nothing but a name, it is ``info``.
-    """
-    if certainty == Certainty.PROVEN:
-        return level
-    found = min(level, Severity.WARNING if certainty == Certainty.MERGED else Severity.INFO)
-    return found if found in rule.severities else Severity.INFO
-
-
-def certainty_of(*basis: Atom | RankCondition | int) -> int:
-    """Return how certain a finding is that rests on these alternatives and conditions."""
-    return added(
-        *(
-            added(item.certainty, item.when.certainty)
-            if isinstance(item, Atom)
-            else item.certainty
-            if isinstance(item, RankCondition)
-            else item
-            for item in basis
-        )
-    )
 
 
 class EventRow:
@@ -528,7 +451,7 @@ class SourceCall(EventRow):
         return tuple(name for name, _ in self.term[3])
 
 
-class Program(SourceSpans):
+class Program(UnusedCode):
     """All analysed files, linked."""
 
     def __init__(
@@ -539,21 +462,9 @@ class Program(SourceSpans):
         texts: ProjectTexts | None = None,
         kept: KeptAnswers | None = None,
     ) -> None:
-        # of several callers or paths the first is shown: which one that is must not depend on the order of the input
-        self.index = Index(sorted(files, key=lambda file: file.path), loaded=True)
-        super().__init__(self.index.files)
-        #: by file, see :mod:`.summary`
-        self.terms, self.events, self.blocks = self.index.terms, self.index.events, self.index.blocks
-        #: by path
-        self.files: Mapping[str, FileFacts] = {file.path: file for file in self.index.files}
-        #: files without distributed code
-        self.put_aside = put_aside
-        #: the texts of all files of the repositories; None where only a part of them was read
-        self.texts = texts
+        super().__init__(files, put_aside=put_aside, texts=texts)
         #: what earlier runs have found out, None where nothing is kept
         self.kept = kept
-        #: what was searched in these texts, and the answers
-        self.searched: dict[Question, Answer] = {}
         self._targets: dict[tuple[int, int], tuple[str, ...]] = {}
         # by kind and by last name: the file's number and the event's in one, since a large tree has millions
         self._rows: defaultdict[str, array[int]] = defaultdict(functools.partial(array, "Q"))
@@ -561,9 +472,6 @@ class Program(SourceSpans):
         # rows are immutable: each is made once
         self._row_of: dict[int, EventRow] = {}
         self._rows_of_scope: dict[tuple[int, int], list[EventRow]] = {}
-        self._blocks_around: dict[tuple[int, int], list[tuple[int, Block]]] = {}
-        #: what probes have worked out and share, by a key of theirs
-        self.notes: dict[Any, Any] = {}
         self.evaluator = Evaluator(self.index, self._tabulate)
 
     def _tabulate(self, file: int, summary: FileSummary) -> None:
@@ -593,13 +501,6 @@ class Program(SourceSpans):
     def event_row(self, file: int, number: int) -> EventRow:
         """Return one event as a row."""
         return self.row(file << _SHIFT | number)
-
-    def blocks_around(self, file: int, block: int) -> list[tuple[int, Block]]:
-        """Return a block and those around it in its function, outermost first."""
-        found = self._blocks_around.get((file, block))
-        if found is None:
-            found = self._blocks_around[file, block] = chain(self.blocks[file], block)
-        return found
 
     def forget(self) -> None:
         """Drop all that refers back to the program, so that it is freed at once."""
@@ -706,19 +607,7 @@ class Program(SourceSpans):
 
     def functions(self, call: SourceCall) -> list[tuple[int, int]]:
         """Return the functions of the project that a call enters for sure: (file, scope)."""
-        found = []
-        for atom in call.callee:
-            if atom.kind == Kind.FUNCTION:
-                found.append(atom.const)
-            elif atom.kind == Kind.CLASS:
-                init = self.evaluator.method(atom.const, "__init__")
-                if init is not None:
-                    found.append(init)
-            elif atom.kind == Kind.OBJECT:
-                called = self.evaluator.method(atom.const, "__call__") or self.evaluator.method(atom.const, "forward")
-                if called is not None:
-                    found.append(called)
-        return list(dict.fromkeys(found)) if len(found) > 1 else found
+        return self.evaluator.functions(call.callee)
 
     def callers(self, function: tuple[int, int]) -> list[SourceCall]:
         """Return the calls that enter a function of the project, those found by the name of a method only included."""
@@ -732,16 +621,6 @@ class Program(SourceSpans):
             found = [self.event_row(file, number) for number in self.evaluator.by_scope[file].get(scope, ())]
             self._rows_of_scope[file, scope] = found
         return found
-
-    def scope(self, function: tuple[int, int]) -> Scope:
-        """A function of the project."""
-        return self.index.scopes[function[0]][function[1]]
-
-    def scopes(self) -> Iterator[tuple[int, int]]:
-        """Yield all functions, class bodies and modules: (file, scope)."""
-        for file in range(len(self.index.files)):
-            for number in range(len(self.index.scopes[file])):
-                yield file, number
 
     def methods_of(self, file: int, owner: int) -> list[tuple[int, int]]:
         """Return the methods of a class, and the functions inside of them: (file, scope)."""
@@ -801,293 +680,6 @@ class Program(SourceSpans):
 
     # files
 
-    def imports(self, file: int) -> list[str]:
-        """Dotted names of a file's imports, as written."""
-        return self.index.files[file].imports
-
-    def imports_from(self, file: int, *modules: str) -> bool:
-        """Return whether a file imports one of these modules or something of it."""
-        return not self._imported_modules(file).isdisjoint(modules)
-
-    @cached
-    def _imported_modules(self, file: int) -> frozenset[str]:
-        """Return the dotted names of a file's imports, and those of the modules around them."""
-        return frozenset(
-            name if end < 0 else name[:end]
-            for name in self.imports(file)
-            for end in (-1, *(position for position, char in enumerate(name) if char == "."))
-        )
-
-    def framework(self, file: int) -> str | None:
-        """Return the framework that owns process group, loop or guards in a file: by its import."""
-        for name in self.imports(file):
-            for framework in names.FRAMEWORKS:
-                if name == framework or name.startswith(framework + "."):
-                    return framework
-        return None
-
-    @cached
-    def is_test(self, file: int) -> bool:
-        """Return whether a file is a test: by its path, or because it imports pytest or unittest."""
-        path = self.index.files[file].path.replace("\\", "/").lower()
-        return bool(_TESTS.search(path)) or self.imports_from(file, "pytest", "unittest")
-
-    @cached
-    def is_example(self, file: int) -> bool:
-        """Return whether a file is an example or tutorial, by its path."""
-        return bool(_EXAMPLES.search(self.index.files[file].path.replace("\\", "/").lower()))
-
-    def is_script(self, file: int) -> bool:
-        """Whether a file is meant to be started: ``if __name__ == "__main__"``, or nothing imports it and it calls at
-        module level.
-        """
-        return self.index.files[file].has_main_guard
-
-    @cached
-    def is_unused(self, file: int, scope: int) -> bool:
-        """Return whether nothing reaches a scope: no code names its function, or another one replaces it."""
-        around = []
-        while scope > 0:
-            around.append(self.index.scopes[file][scope])
-            scope = self.index.scopes[file][scope].parent
-        around.reverse()
-        return (
-            self._is_unused_in_script(file, around)
-            or any(self._is_replaced(file, one) for one in around)
-            or self._is_unused_in_project(file, around)
-        )
-
-    @cached
-    def is_never_taken(self, file: int, scope: int, block: int, depth: int = 4) -> bool:
-        """Return whether no call of the project takes the arms around a block, by the constants that each call passes.
-
-        Not known is what users of a package pass, and what a function gets that is handed around.
-        """
-        function = self.index.scopes[file][scope]
-        if self.index.files[file].packaged and not function.name.startswith("_"):
-            return False
-        evaluator = self.evaluator
-        arms = [node for _, node in self.blocks_around(file, block) if node[1] == "if" or node[1].startswith("exit:")]
-
-        def excluded(context: CallContext) -> bool:
-            return any(evaluator.settled(file, node[2], context) is (not node[3]) for node in arms)
-
-        contexts = evaluator.contexts((file, scope))
-        for site, context in zip(evaluator.callers.get((file, scope), ()), contexts, strict=False):
-            _, caller, around, *_ = self.events[site.file][site.event]
-            outer = evaluator.contexts((site.file, caller))
-            if not (
-                excluded(context)
-                or (outer and all(excluded(evaluator.context_of(site, (file, scope), one)) for one in outer))
-                or (depth and self.is_never_taken(site.file, caller, around, depth - 1))
-            ):
-                return False
-        return bool(contexts)
-
-    def _is_unused_in_script(self, file: int, around: list[Scope]) -> bool:
-        """Return whether scopes belong to a function of a script that no code of it names, so that it never runs.
-
-        Other code can't import a script by accident, but may use all that a module offers. What a decorator or a base
-        class gets to see, and a public method of a class that is used, may be called from there.
-        """
-        facts = self.index.files[file]
-        if not facts.has_main_guard or facts.cells or self.index.importers(file):
-            return False
-        if not around or around[0].kind not in ("function", "class") or any(one.decorators for one in around):
-            return False
-        text = facts.text
-        if USES_ANY_NAME.search(text):
-            return False
-        outermost = around[0]
-        if outermost.kind == "function":
-            return self._only_unused_name(file, outermost, ())
-        if any(one.bases for one in self.index.classes[file] if self.scope((file, one.scope)) is outermost):
-            return False
-        method = around[1].name if len(around) > 1 else ""
-        private = method.startswith("_") and not method.startswith("__")
-        return _is_named_once(outermost.name, text) or (private and _is_named_once(method, text))
-
-    def _only_unused_name(self, file: int, function: Scope, seen: tuple[Scope, ...]) -> bool:
-        """Return whether only functions of a script that nothing names themselves name a function of it."""
-        named = re.compile(rf"\b{re.escape(function.name)}\b")
-        scopes = self.index.scopes[file]
-        for number, line in enumerate(self.lines(file), 1):
-            if number == function.line or not named.search(line):
-                continue
-            users = [one for one in scopes[1:] if one.parent == 0 and one.line <= number <= one.end_line]
-            if len(users) != 1 or users[0].kind != "function" or users[0].decorators or number == users[0].line:
-                return False
-            user = users[0]
-            if user not in (function, *seen) and not (
-                len(seen) < _MOST_UNUSED and self._only_unused_name(file, user, (*seen, function))
-            ):
-                return False
-        return True
-
-    def _is_replaced(self, file: int, scope: Scope) -> bool:
-        """Return whether a later definition of the same name replaces a function before anything can use it."""
-        if scope.kind != "function" or scope.decorators:
-            return False
-        after = [
-            one
-            for one in self.index.scopes[file]
-            if (one.name, one.parent, one.block, one.kind) == (scope.name, scope.parent, scope.block, "function")
-            and one.line > scope.end_line
-        ]
-        if not after or any(one.decorators for one in after):
-            return False
-        between = "\n".join(self.lines(file)[scope.end_line : min(one.line for one in after) - 1])
-        return re.search(rf"\b{re.escape(scope.name)}\b", between) is None
-
-    def _is_unused_in_project(self, file: int, around: list[Scope]) -> bool:
-        """Return whether scopes belong to a module that no file imports, or to a function that no file names.
-
-        That is known only if all files of the repository were read. Users may import what a package offers.
-        """
-        facts = self.index.files[file]
-        path = facts.path.replace("\\", "/")
-        if self.texts is None or len(self.index.files) < 2 or facts.cells or self.is_test(file):
-            return False
-        is_public = facts.packaged and REPLACED.search(path.removesuffix(".py").lower()) is None
-        if around and self.is_leftover(file) and self.has_scripts():
-            stem = path.rpartition("/")[2].removesuffix(".py")
-            starts = any(isinstance(row, SourceCall) and self.functions(row) for row in self.rows_of(file, 0))
-            return not (is_public or starts or any(self.uses_name(file, name) for name in (stem, *_LOADS_MODULES)))
-        if not around or around[0].kind not in ("function", "class") or any(one.decorators for one in around):
-            return False
-        if not any(self.index.files[one].has_main_guard for one in self.evaluator.importers(file) - {file}):
-            return False
-        outermost, text = around[0], facts.text
-        if outermost.kind == "function":
-            return not (
-                (is_public and not outermost.name.startswith("_"))
-                or self.uses_name(file, outermost.name)
-                or self.composes_name_of(file, outermost.name)
-            )
-        if len(around) < 2 or around[1].kind != "function" or re.search(r"getattr\(\s*(?:self|cls)\b", text):
-            return False
-        owner = next(number for number, one in enumerate(self.index.classes[file]) if one.scope == around[1].parent)
-        name = around[1].name
-        return not (
-            name.startswith("__")
-            or (is_public and not name.startswith("_"))
-            or any(base not in _PLAIN_BASES for base in self.evaluator.outer_bases((file, owner)))
-            or any(base.kind == Kind.UNKNOWN for base in self.evaluator.bases((file, owner)))
-            or self.uses_name(file, name)
-        )
-
-    @cached
-    def composes_name_of(self, file: int, name: str) -> bool:
-        """Return whether a text that code composes may be a name of a file: in a module that has it, or uses one."""
-        having = {file}
-        importing = sorted(self.evaluator.importers(file) - having)
-        for _ in range(4):
-            having.update(
-                one
-                for one in importing
-                for star in self.index.scopes[one][0].stars
-                if (located := self.index.locate(one, star)) is not None and located[0] in having
-            )
-        imported = {mention.path for mention in self.mentions(name) or () if mention.imports}
-        having.update(one for one in importing if self.index.files[one].path in imported)
-        return any(
-            (is_own and one in having) or not having.isdisjoint(modules)
-            for one in (file, *importing)
-            for is_own, modules in (self._composed_names(one),)
-        )
-
-    @cached
-    def _composed_names(self, file: int) -> tuple[bool, frozenset[int | None]]:
-        """Return whether a file composes names of its own module, and the other modules whose names it composes."""
-        text = self.index.files[file].text
-        modules = {match[1] or match[2] for match in _USES_NAMES_OF.finditer(text)}
-        imported = {part for dotted in self.imports(file) for part in dotted.split(".")}
-        named = frozenset(
-            self._module_called(file, module, text)
-            for module in modules
-            if module is not None and (module in imported or f" as {module}" in text)
-        )
-        return None in modules, named
-
-    def _module_called(self, file: int, name: str, text: str) -> int | None:
-        """Return the module of the project that a name in a file is imported as."""
-        for dotted in self._names_imported_as(name, text):
-            located = self.index.locate(file, dotted)
-            if located is not None:
-                return located[0]
-        return None
-
-    def _names_imported_as(self, name: str, text: str) -> Iterator[str]:
-        """Yield the dotted names of what imports in a text bind to a name."""
-        for found in re.finditer(
-            rf"^[ \t]*(?:from\s+([\w.]+)\s+)?import\b(.*(?<![\w.]){name}\b(?!\s+as\b|\.).*)", text, re.MULTILINE
-        ):
-            renamed = re.search(rf"([\w.]+)\s+as\s+{name}\b", found[2])
-            last = renamed[1] if renamed else name
-            within = "" if (found[1] or ".").endswith(".") else "."
-            yield f"{found[1]}{within}{last}" if found[1] else last
-
-    @cached
-    def has_scripts(self) -> bool:
-        """Return whether a file is meant to be started."""
-        return any(one.has_main_guard for one in self.index.files)
-
-    def uses_name(self, file: int, name: str) -> bool:
-        """Return whether a file of the repository of a file uses a name."""
-        return self.texts is None or bool(self._searched(("uses", self.index.files[file].repository, name)))
-
-    def mentions(self, name: str) -> tuple[Mention, ...] | None:
-        """Return where files of the repository name something; None if these are too many, or not all were read."""
-        if self.texts is None or len(self.repositories) != 1:
-            return None
-        found = self._searched(("mentions", self.repositories[0], name))
-        return tuple(Mention(*one) for one in found) if isinstance(found, tuple) else None
-
-    def magics(self, file: int) -> tuple[str, ...] | None:
-        """Return the lines of a notebook that are no Python; None if that is not known."""
-        facts = self.index.files[file]
-        found = self._searched(("magics", facts.repository, facts.path))
-        return tuple(line for (line,) in found) if isinstance(found, tuple) else None
-
-    def _searched(self, question: Question) -> Answer:
-        if question not in self.searched:
-            self.searched[question] = None if self.texts is None else self.texts.answer(question)
-        return self.searched[question]
-
-    @functools.cached_property
-    def repositories(self) -> tuple[str, ...]:
-        """The repositories of its files."""
-        return tuple(dict.fromkeys(facts.repository for facts in self.index.files))
-
-    @cached
-    def is_leftover(self, file: int) -> bool:
-        """Return whether a file is a module that no other file of its project imports, and no script.
-
-        A file that is read alone shows nothing about that.
-        """
-        facts = self.index.files[file]
-        if self.index.importers(file) or len(self.index.files) < 2 or facts.has_main_guard or facts.cells:
-            return False
-        name = facts.path.replace("\\", "/").rsplit("/", 1)[-1]
-        if name in USED_BY_NAME or self.is_test(file) or name.removesuffix(".py") in self._imported_names():
-            return False
-        # a statement that is only a call: the file does something by itself
-        return not any(isinstance(row, SourceCall) and row.use == "drop" for row in self.rows_of(file, 0))
-
-    @cached
-    def _imported_names(self) -> frozenset[str]:
-        """Return all parts of imported names, of files that were not found, too: two modules may have one name."""
-        files = range(len(self.index.files))
-        return frozenset(part for file in files for dotted in self.imports(file) for part in dotted.split("."))
-
-    def component(self, file: int) -> list[int]:
-        """Return the files that hang together with a file by imports, itself included."""
-        return self._components()[self.index.roots()[file]]
-
-    @cached
-    def _components(self) -> dict[Hashable, list[int]]:
-        return grouped_pairs((root, number) for number, root in enumerate(self.index.roots()))
-
     def in_component(self, file: int, *dotted: str) -> bool:
         """Return whether a file, or one that hangs together with it by imports, calls one of these."""
         return self.index.roots()[file] in self._roots_calling(dotted)
@@ -1143,11 +735,6 @@ class Program(SourceSpans):
         match = _CONDITION.match(lines[guard.line - 1]) if 0 < guard.line <= len(lines) else None
         text = match.group(1).rstrip() if match else source_text.render(self.terms[file], guard.term)
         return text if guard.polarity else f"not ({text})" if " " in text else f"not {text}"
-
-
-def _is_named_once(name: str, text: str) -> bool:
-    """Return whether a name stands in a text once only: where it is defined."""
-    return len(re.findall(rf"\b{re.escape(name)}\b", text)) == 1
 
 
 #: What makes a program one that several ranks run.

@@ -16,10 +16,12 @@ from distcheck.core.rank_evidence import UNREACHED
 from distcheck.core.unreached import not_reached
 
 from .notebook_uses import unused_in_notebook
-from .program import REPLACED, USED_BY_NAME, Program, cached
+from .program import Program, cached
+from .program_files import USED_BY_NAME
 from .project_texts import Mention
 from .source_text import last_name
 from .summary import Scope
+from .unused_code import REPLACED
 from .values import Kind
 from .vocabulary import PLAIN_DECORATORS, word_set
 

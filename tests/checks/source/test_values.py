@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distcheck import rules
-from distcheck.checks.source.program import certainty_of, severity_for
+from distcheck.checks.source.certainty import certainty_of, severity_for
 from distcheck.checks.source.values import (
     ALWAYS,
     NOT,
