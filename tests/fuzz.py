@@ -284,7 +284,7 @@ def fuzz(name: str, runs: int, *, seed: int = 1) -> tuple[Figures, dict[str, byt
         why = one(target.read, data)
         slowest = max(slowest, time.process_time() - start)
         if name == "python":
-            from distcheck.checks.source.extract import parses
+            from distcheck.checks.source.source_parsing import parses
 
             parsed += parses(data.decode("latin-1"))
         if why is not None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from distcheck.core.patterns import lazy
 
-from .extract import parses
+from .source_parsing import parses
 
 #: Cell magics whose body is Python that runs in the notebook's own process.
 _PYTHON_CELLS = frozenset(("capture", "prun", "time", "timeit"))

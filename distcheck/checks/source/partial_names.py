@@ -18,9 +18,9 @@ from distcheck.core.registry import probe
 
 from . import call_paths, rank_conditions
 from .collective_sequences import condition_text, flow_of, partial_guards, who_runs
-from .extract import parse
 from .program import PARTIAL, EventRow, Program, SourceCall, cached
 from .rank_reach import Guard
+from .source_parsing import parse
 from .summary import Scope
 from .values import Certainty, Kind, Who
 from .vocabulary import word_set

@@ -11,7 +11,6 @@ from distcheck.core import registry
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from .extract import parse
 from .followed_scripts import Answers
 from .program import EventRow, Program, cached
 from .small_worlds.communication import NAMES
@@ -19,6 +18,7 @@ from .small_worlds.interpreter import Interpreter
 from .small_worlds.matching import Call, Fault, NotApplicable
 from .small_worlds.rank_state import own_nodes
 from .small_worlds.world import World
+from .source_parsing import parse
 from .values import Certainty
 from .vocabulary import D
 

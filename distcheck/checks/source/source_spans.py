@@ -169,7 +169,7 @@ class SourceSpans:
         if row.file not in self._trees:
             import ast
 
-            from .extract import parse
+            from .source_parsing import parse
 
             found: dict[tuple[int, int, int, int], Any] = {}
             for node in ast.walk(parse(self._texts[row.file].text)):
@@ -216,7 +216,7 @@ class SourceSpans:
         """
         import ast
 
-        from .extract import parse
+        from .source_parsing import parse
 
         text = self.source(row.span)
         if not text.isascii():

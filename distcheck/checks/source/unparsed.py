@@ -13,8 +13,8 @@ from typing import NamedTuple
 from distcheck.core.model import Severity
 from distcheck.core.patterns import lazy
 
-from .extract import parses
 from .notebooks import python_lines
+from .source_parsing import parses
 
 #: What only code or commands of distributed training hold.
 _DISTRIBUTED = lazy(
