@@ -1,4 +1,4 @@
-"""Probes about options for the local rank: their spellings, and LOCAL_RANK in their place."""
+"""Probes about options for the local rank: their spellings, and LOCAL_RANK as what scripts read instead."""
 
 from __future__ import annotations
 
