@@ -23,7 +23,7 @@ from .context import (
     ranks_text,
     value_of,
 )
-from .hangs import two_servers
+from .joining import two_servers
 from .launcher import ranks_were_started_once
 from .log_probe import LogFinding, log_probe
 from .model import Event, Timeline

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from distcheck.checks.logs.diagnose import diagnose, read_timeline
-from distcheck.checks.logs.hangs import collectives_end, every_rank_meets, no_collective_failed, recorders_agree
+from distcheck.checks.logs.hangs import collectives_end, recorders_agree
+from distcheck.checks.logs.joining import every_rank_meets
 from distcheck.checks.logs.model import (
     Collective,
     Dump,
@@ -19,6 +20,7 @@ from distcheck.checks.logs.model import (
     Traceback,
     WorkerFailure,
 )
+from distcheck.checks.logs.nccl_errors import no_collective_failed
 from distcheck.core.model import Finding, Severity
 from distcheck.rules.signatures import Kind
 
