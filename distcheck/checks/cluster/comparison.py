@@ -17,6 +17,8 @@ PROBE_MODULES = (
     "distcheck.checks.cluster.consistency",
     "distcheck.checks.cluster.hardware",
     "distcheck.checks.cluster.network",
+    "distcheck.checks.cluster.closed_ports",
+    "distcheck.checks.cluster.rdma",
 )
 
 #: Rules of which both a host by itself and the comparison of all may speak. Where the comparison has found one, the

@@ -2,7 +2,7 @@
 
 Both let the kernel choose their ports, on every host and in both directions. So each host opens a few ports spread over
 the ephemeral range, and the others try them. One connection sends a larger block, since a path can pass small packets
-and lose large ones. ``network.py`` judges the failures, and ``membership_check.py`` finds missing hosts.
+and lose large ones. ``closed_ports.py`` judges the failures, and ``membership_check.py`` finds missing hosts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compares what must be equal on all hosts: versions, settings, the code, and the backends of torch.
 
-Messages name the minority. ``hardware.py`` compares GPUs, ``network.py`` networks.
+Messages name the minority. ``hardware.py`` compares GPUs, ``network.py`` networks, ``rdma.py`` RDMA ports.
 """
 
 from __future__ import annotations

@@ -7,15 +7,10 @@ from itertools import permutations
 
 import pytest
 
+from distcheck.checks.cluster.closed_ports import ports_are_open_between_hosts
 from distcheck.checks.cluster.connectivity import DOORS, peers_of
-from distcheck.checks.cluster.network import (
-    containers_share_a_network,
-    interfaces_lead_to_each_other,
-    mtu_is_equal,
-    plugins_are_alike,
-    ports_are_open_between_hosts,
-    rdma_ports_are_alike,
-)
+from distcheck.checks.cluster.network import containers_share_a_network, interfaces_lead_to_each_other, mtu_is_equal
+from distcheck.checks.cluster.rdma import plugins_are_alike, rdma_ports_are_alike
 from distcheck.checks.cluster.records import Cluster, ConnectionAttempt, HostInterface, HostRdmaPort, HostRecord, Reach
 from distcheck.core.model import Finding, Severity, Unavailable
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from distcheck.checks.cluster.closed_ports import ports_are_open_between_hosts
 from distcheck.checks.cluster.connectivity import join_reach
-from distcheck.checks.cluster.network import mtu_is_equal, ports_are_open_between_hosts
+from distcheck.checks.cluster.network import mtu_is_equal
 from distcheck.checks.cluster.records import Cluster, HostInterface, HostRecord, Reach, from_json
 from distcheck.core.model import Finding, Severity, Unavailable
 from tests.lab import Lab, finish
