@@ -349,7 +349,7 @@ def run_hosts(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
     """Run the ranks of one of several hosts: the membership check first, then torchrun's launch API."""
     import importlib.util
 
-    from distcheck.checks.cluster.membership_check import MembershipError
+    from distcheck.checks.cluster.membership_protocol import MembershipError
     from distcheck.checks.host.examine import examine
     from distcheck.runtime.smoke_test import multi_host
     from distcheck.runtime.smoke_test.run import SmokeTorchMissing

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from distcheck.checks.cluster import record_exchange
-from distcheck.checks.cluster.membership_check import MembershipAnswer, MembershipProblem
+from distcheck.checks.cluster.membership_protocol import MembershipAnswer, MembershipProblem
 from distcheck.checks.cluster.merge import HostReport
 from distcheck.checks.cluster.records import Caller, Cluster, Reach, Roll
 from distcheck.core.model import Report

@@ -17,7 +17,7 @@ from distcheck.core.registry import probe
 from distcheck.rules import shared_fixes
 
 from .hostlist import SHORT, place_hosts, place_ranks, shorten_hosts
-from .membership_check import MembershipAnswer
+from .membership_protocol import MembershipAnswer
 from .own_record import NODE_NUMBERS
 from .records import Caller, Cluster, HostRecord, RankRecord, Roll
 

@@ -14,7 +14,7 @@ from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
 from .hostlist import compress_hosts, shorten_hosts
-from .membership_check import MembershipAnswer, MembershipProblem
+from .membership_protocol import MembershipAnswer, MembershipProblem
 
 #: Why the first host itself could not run the membership check.
 _LISTENING = frozenset({"port-taken", "port-privileged", "cannot-listen"})

@@ -17,7 +17,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from distcheck import rules
-from distcheck.checks.cluster.membership_check import MembershipAnswer, MembershipError, call_roll
+from distcheck.checks.cluster.membership_check import call_roll
+from distcheck.checks.cluster.membership_protocol import MembershipAnswer, MembershipError
 from distcheck.checks.cluster.records import Cluster, Roll
 from distcheck.core.checker import Checker
 from distcheck.core.model import (

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.checks.cluster.comparison import ALSO_SEEN_BY_HOSTS, judge
-from distcheck.checks.cluster.membership_check import recognise
+from distcheck.checks.cluster.membership_server import recognise
 from distcheck.checks.cluster.merge import group_findings
 from distcheck.checks.cluster.own_record import read_host_record, rendezvous_of
 from distcheck.checks.cluster.records import Cluster, HostRecord, RankRecord, Roll

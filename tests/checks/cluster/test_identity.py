@@ -18,7 +18,7 @@ from distcheck.checks.cluster.identity import (
     ranks_fit_together,
     ranks_follow_the_nodes,
 )
-from distcheck.checks.cluster.membership_check import HostCheckIn, MembershipAnswer
+from distcheck.checks.cluster.membership_protocol import HostCheckIn, MembershipAnswer
 from distcheck.checks.cluster.records import Caller, ClockOffset, Cluster, HostRecord, Roll
 from distcheck.core.model import Severity, Unavailable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distcheck.checks.cluster.membership import callers_reach_this_host, first_host_is_reached, hosts_mean_one_job
-from distcheck.checks.cluster.membership_check import HostCheckIn, MembershipAnswer, MembershipProblem
+from distcheck.checks.cluster.membership_protocol import HostCheckIn, MembershipAnswer, MembershipProblem
 from distcheck.checks.cluster.records import Caller, Roll
 from distcheck.core.model import Finding, Severity
 

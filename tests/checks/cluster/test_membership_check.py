@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distcheck.checks.cluster import membership_check
-from distcheck.checks.cluster.membership_check import (
+from distcheck.checks.cluster import membership_check, membership_protocol, membership_server
+from distcheck.checks.cluster.membership_check import call_roll
+from distcheck.checks.cluster.membership_protocol import (
     MOST_PAYLOAD_BYTES,
     HostCheckIn,
     MembershipAnswer,
     MembershipError,
     MembershipProblem,
-    call_roll,
-    recognise,
 )
+from distcheck.checks.cluster.membership_server import recognise
 from distcheck.checks.cluster.records import Roll
 from distcheck.checks.cluster.sockets import ROLL_MARK, describe_bytes, is_own_address, listen, resolve
 from distcheck.core.model import rank_ranges
@@ -36,7 +36,7 @@ LATE_S = 10.0
 @pytest.fixture(autouse=True)
 def settle_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """All hosts of a test start together, so that nobody has to be waited for."""
-    monkeypatch.setattr(membership_check, "_SETTLE_S", 0.4)
+    monkeypatch.setattr(membership_server, "_SETTLE_S", 0.4)
 
 
 def free_port() -> int:
@@ -172,7 +172,8 @@ def _free_port_ipv6() -> int:
 
 
 def test_good_a_name_with_a_dead_address_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(membership_check, "resolve", lambda name, port: ("127.0.0.9", "127.0.0.1"))
+    for module in (membership_check, membership_server):
+        monkeypatch.setattr(module, "resolve", lambda name, port: ("127.0.0.9", "127.0.0.1"))
     port = free_port()
     answers = together(lambda: call(port, 0, address="node0"), lambda: call(port, 1, address="node0"))
     assert all(answer.complete for answer in answers), answers
@@ -268,10 +269,10 @@ def test_good_hundreds_of_callers_from_one_thread() -> None:
 
 
 def test_good_of_very_many_callers_a_host_learns_of_some() -> None:
-    meeting = membership_check._Rendezvous(HostCheckIn("node0"), 9000, "node0", 1, 0.0, 1.0, b"", "", None)
+    meeting = membership_protocol.Rendezvous(HostCheckIn("node0"), 9000, "node0", 1, 0.0, 1.0, b"", "", None)
     callers = tuple(HostCheckIn(f"node{rank}", rank, 8, 9000, "DC320" if rank == 8000 else "") for rank in range(9000))
     answer = MembershipAnswer(Roll(9000, 9000, of="hosts"), callers, ranks=72000)
-    line = membership_check._write_answer(meeting, answer, 8192)
+    line = membership_protocol.write_answer(meeting, answer, 8192)
     assert len(line) < 8192
     said = json.loads(line)
     assert said["all_callers"] is False
@@ -437,9 +438,9 @@ def test_bad_who_takes_the_port_first_and_does_not_know_the_key_is_not_believed(
     def impostor(called: bytes) -> bytes:
         heard.append(called)
         if how == "without a tag":
-            return membership_check._line(**ALL_HERE)
+            return membership_protocol.make_line(**ALL_HERE)
         if how == "to another call":
-            other = membership_check._line(instance="another")
+            other = membership_protocol.make_line(instance="another")
             return _answer(other, "job 1", **ALL_HERE)
         line = _answer(called, "job 1" if how == "changed" else "guess", **ALL_HERE)
         return line.replace(b'"present":2', b'"present":1')
@@ -447,7 +448,7 @@ def test_bad_who_takes_the_port_first_and_does_not_know_the_key_is_not_believed(
     with server(impostor) as port:
         answer = call(port, 1)
     assert (answer.roll, [item.kind for item in answer.problems]) == (None, ["other-run"])
-    key = membership_check._digest("job 1")
+    key = membership_protocol.digest("job 1")
     assert all(key not in line and key.hex().encode() not in line for line in heard)
 
 
@@ -494,7 +495,7 @@ def test_bad_another_program_is_recognised(
 
 @pytest.mark.slow
 def test_bad_a_listener_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(membership_check, "_SILENCE_S", 0.3)
+    monkeypatch.setattr(membership_check, "SILENCE_S", 0.3)
     with server(None) as port:
         answer = call(port, 1, timeout_s=1.0)
         assert recognise("127.0.0.1", port, 0.6) == "something that never answers"
@@ -556,7 +557,7 @@ def test_good_any_bytes_can_be_described(said: bytes) -> None:
 
 @given(st.frozensets(st.integers(0, 500)))
 def test_good_ranges_survive_the_wire(numbers: frozenset[int]) -> None:
-    assert membership_check._read_ranges(rank_ranges(numbers), 501) == tuple(sorted(numbers))
+    assert membership_protocol._read_ranges(rank_ranges(numbers), 501) == tuple(sorted(numbers))
 
 
 PLAIN = st.recursive(
@@ -569,19 +570,19 @@ NAMES = ("host", "node_rank", "nproc", "host_count", "payload", "roll", "callers
 
 @given(st.dictionaries(st.sampled_from(NAMES), PLAIN))
 def test_good_whatever_comes_over_the_wire_is_read_or_left_out(said: dict[str, Any]) -> None:
-    meeting = membership_check._Rendezvous(HostCheckIn("me", 1, 2, 3), 3, "node0", 1, 0.0, 1.0, b"", "", None)
-    found = membership_check._host_call(said)
+    meeting = membership_protocol.Rendezvous(HostCheckIn("me", 1, 2, 3), 3, "node0", 1, 0.0, 1.0, b"", "", None)
+    found = membership_protocol.host_call(said)
     assert found.host.isprintable()
     assert found.node_rank is None or found.node_rank >= 0
-    answer = membership_check._read_answer(meeting, said)
+    answer = membership_protocol.read_answer(meeting, said)
     assert answer.roll is not None
     assert all(number >= 0 for number in answer.roll.missing)
-    assert membership_check._own_answer(meeting, said).roll is not None
+    assert membership_protocol.own_answer(meeting, said).roll is not None
 
 
 @given(st.binary(max_size=100))
 def test_good_lines_that_are_not_ours_are_nothing(line: bytes) -> None:
-    assert membership_check._read_line(line) is None or line.startswith(ROLL_MARK)
+    assert membership_protocol.read_line(line) is None or line.startswith(ROLL_MARK)
 
 
 def test_good_own_addresses_are_known_without_a_packet() -> None:
@@ -609,16 +610,16 @@ def test_good_loopback_listens_on_loopback_alone() -> None:
 
 def _hello(port: int, rank: int, count: int, *, instance: str, payload: str = "", **more: Any) -> bytes:
     own = HostCheckIn(str(more.get("host", f"node{rank}")), rank, 8, count, payload)
-    meeting = membership_check._Rendezvous(
-        own, count, "127.0.0.1", port, 0.0, 1.0, membership_check._digest("job 1"), instance, None
+    meeting = membership_protocol.Rendezvous(
+        own, count, "127.0.0.1", port, 0.0, 1.0, membership_protocol.digest("job 1"), instance, None
     )
-    return meeting.call(**membership_check._plain(own))
+    return meeting.call(**membership_protocol.fields_of(own))
 
 
 def _answer(called: bytes, key: str, **fields: Any) -> bytes:
     """The line of a server that knows a key, to the call that it has heard."""
-    line = membership_check._line(instance="server", **fields)
-    return membership_check._with_tag(line, membership_check._digest(key), json.loads(called)["instance"])
+    line = membership_protocol.make_line(instance="server", **fields)
+    return membership_protocol.with_tag(line, membership_protocol.digest(key), json.loads(called)["instance"])
 
 
 def _connected(port: int) -> socket.socket:

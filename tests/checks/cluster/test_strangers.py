@@ -14,23 +14,22 @@ from typing import Any
 import click
 import pytest
 
-from distcheck.checks.cluster import membership_check
+from distcheck.checks.cluster import membership_protocol, membership_server
 from distcheck.checks.cluster.connectivity import _HELLO, _Guest
-from distcheck.checks.cluster.membership_check import (
-    _CALL,
-    _MOST_LINE_BYTES,
+from distcheck.checks.cluster.membership_check import _listen_to
+from distcheck.checks.cluster.membership_protocol import (
+    CALL,
+    MOST_LINE_BYTES,
     HostCheckIn,
     MembershipAnswer,
     MembershipProblem,
-    _digest,
-    _line,
-    _listen_to,
-    _Peer,
+    Rendezvous,
     _read_ranges,
-    _Rendezvous,
-    _Server,
-    _with_tag,
+    digest,
+    make_line,
+    with_tag,
 )
+from distcheck.checks.cluster.membership_server import MembershipServer, _Peer
 from distcheck.checks.cluster.sockets import ROLL_MARK
 from distcheck.cli.collective import token_of
 from distcheck.core.model import Report
@@ -50,7 +49,7 @@ _LOADED: list[str] = []
 
 def _call(key: str = "", **fields: Any) -> bytes:
     """The line of a caller that knows a key."""
-    return _with_tag(_line(**fields), _digest(key), _CALL)
+    return with_tag(make_line(**fields), digest(key), CALL)
 
 
 def _hear_pickles(event: str, _arguments: Any) -> None:
@@ -66,24 +65,24 @@ def _message(chance: random.Random) -> bytes:
         return ROLL_MARK + b"[" * chance.randrange(16000) + b"\n"
     if kind < 0.4:
         return b"cposix\nsystem\n(S'true'\ntR."
-    fields: dict[str, Any] = {"distcheck": "roll", "v": membership_check.PROTOCOL}
+    fields: dict[str, Any] = {"distcheck": "roll", "v": membership_protocol.PROTOCOL}
     fields.update((name, chance.choice(VALUES)) for name in chance.sample(FIELDS, chance.randrange(8)))
     # what a reader does with fields shows only behind a tag that it accepts: that of a caller, or of the server
-    to = chance.choice((_CALL, INSTANCE))
-    line = bytearray(_with_tag(json.dumps(fields, separators=(",", ":")).encode(), _digest(""), to))
+    to = chance.choice((CALL, INSTANCE))
+    line = bytearray(with_tag(json.dumps(fields, separators=(",", ":")).encode(), digest(""), to))
     if kind < 0.5:
         line[chance.randrange(len(line))] = chance.randrange(256)
     return bytes(line)
 
 
-def _server(host_count: int = 8) -> _Server:
+def _server(host_count: int = 8) -> MembershipServer:
     own = HostCheckIn("node1", 0, 1, host_count)
-    return _Server(
-        _Rendezvous(own, host_count, "127.0.0.1", 29500, time.monotonic(), 60.0, _digest(""), INSTANCE, None)
+    return MembershipServer(
+        Rendezvous(own, host_count, "127.0.0.1", 29500, time.monotonic(), 60.0, digest(""), INSTANCE, None)
     )
 
 
-def _join(server: _Server) -> tuple[socket.socket, _Peer]:
+def _join(server: MembershipServer) -> tuple[socket.socket, _Peer]:
     stranger, own = socket.socketpair()
     own.setblocking(False)
     peer = _Peer(own, "198.18.0.1", time.monotonic())
@@ -102,7 +101,7 @@ def test_no_message_breaks_a_reader_or_loads_a_pickle() -> None:
         stranger, peer = _join(server)
         stranger.sendall(data)
         server._receive(peer)
-        assert len(peer.received) <= _MOST_LINE_BYTES
+        assert len(peer.received) <= MOST_LINE_BYTES
         if number % 2:
             stranger.close()
         else:
@@ -130,7 +129,7 @@ def test_no_message_breaks_a_reader_or_loads_a_pickle() -> None:
     assert _LOADED == []
 
 
-@pytest.mark.parametrize("line", [_call(ask="who"), _call("another job"), _line(v=99)])
+@pytest.mark.parametrize("line", [_call(ask="who"), _call("another job"), make_line(v=99)])
 def test_one_line_gets_one_answer_however_much_follows(line: bytes) -> None:
     server = _server()
     stranger, peer = _join(server)
@@ -153,8 +152,8 @@ def test_one_line_gets_one_answer_however_much_follows(line: bytes) -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        _line(), _line(ask="who"), _call("guess", ask="who"), _call("guess"), _line(v=99), _line(tag="0" * 64),
-        _with_tag(_line(ask="who"), _digest(""), INSTANCE),
+        make_line(), make_line(ask="who"), _call("guess", ask="who"), _call("guess"), make_line(v=99), make_line(tag="0" * 64),
+        with_tag(make_line(ask="who"), digest(""), INSTANCE),
     ],
 )  # fmt: skip
 def test_a_stranger_does_not_learn_the_key(asked: bytes) -> None:
@@ -184,7 +183,7 @@ def test_who_has_the_key_gets_an_answer() -> None:
 
 
 def test_connections_that_send_nothing_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(membership_check, "_MOST_IDLE", 20)
+    monkeypatch.setattr(membership_server, "_MOST_IDLE", 20)
     server = _server(2)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
@@ -228,7 +227,7 @@ def test_hosts_with_another_token_do_not_join(tmp_path: Path, monkeypatch: pytes
     for token in (*tokens, "other"):
         multi_host.call(plan, name="x", inspected=Report("env"), timeout_s=1.0, token=token)
     assert keys[1] == keys[2]
-    assert len({_digest(key) for key in keys}) == 3
+    assert len({digest(key) for key in keys}) == 3
     file.write_text("\n")
     with pytest.raises(click.UsageError, match="empty"):
         token_of(str(file), {})
@@ -238,14 +237,14 @@ def test_hosts_with_another_token_do_not_join(tmp_path: Path, monkeypatch: pytes
 
 def test_a_check_of_one_host_listens_on_loopback_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    real = membership_check.listen
+    real = membership_server.listen
 
     def listen(address: str, port: int, backlog: int) -> socket.socket:
         listener = real(address, 0, backlog)
         seen.append(listener.getsockname()[0])
         return listener
 
-    monkeypatch.setattr(membership_check, "listen", listen)
+    monkeypatch.setattr(membership_server, "listen", listen)
     for host_count in (1, 2):
         server = _server(host_count)
         server.rendezvous = server.rendezvous._replace(address="192.0.2.1")
