@@ -20,6 +20,7 @@ from distcheck.core.rank_evidence import (
     FOLDER_OPTION,
     NEEDS,
     ONLY_LAUNCHED,
+    OPTION_OF,
     SCRIPTS,
     SINCE,
     TRANSFORMERS_SINCE,
@@ -247,8 +248,7 @@ def _with_pins(options: LintOptions, findings: list[Finding]) -> list[Finding]:
 def _with_documents(options: LintOptions, findings: list[Finding], memory: RunMemory | None) -> list[Finding]:
     """The findings, with what the launch lines of documents show; that is kept while the documents do not change."""
     if not any(
-        not finding.evidence.keys().isdisjoint((SCRIPTS, NEEDS, ONLY_LAUNCHED, UNREACHED, FOLDER_OPTION))
-        or (finding.code == "DC207" and "variable" in finding.evidence)
+        not finding.evidence.keys().isdisjoint((SCRIPTS, NEEDS, ONLY_LAUNCHED, UNREACHED, FOLDER_OPTION, OPTION_OF))
         for finding in findings
     ):
         return findings

@@ -32,3 +32,8 @@ UNREACHED = "unreached"
 FOLDER_OPTION = "folder_option"
 #: The finding is dropped unless a launch line, or the script itself, is known to start several ranks.
 ONLY_LAUNCHED = "only_launched"
+#: The scripts whose option for the local rank it is, and whether their parser refuses other options; absent once the
+#: launch lines are known.
+OPTION_OF = "option_of"
+#: What the known launch lines give to that option, if that is what it expects.
+AS_EXPECTED = "as_expected"

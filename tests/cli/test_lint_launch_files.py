@@ -440,6 +440,48 @@ def test_a_pin_of_torch_makes_a_note_of_what_is_newer(tmp_path: Path) -> None:
     assert ("DC207", "train.py", 7, "warning") in levels(folder)
 
 
+READS_TOO = OLD_SCRIPT.replace("import argparse", "import argparse\nimport os").replace(
+    "parser.parse_args().local_rank", 'int(os.environ.get("LOCAL_RANK", parser.parse_args().local_rank))'
+)
+WITH_A_DASH = OLD_SCRIPT.replace("--local_rank", "--local-rank")
+NEW = "torchrun --nproc_per_node=8 train.py\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "launch", "severity", "words"),
+    [
+        (READS_TOO, OLD, "warning", "refuses"),
+        (READS_TOO, NEW, "info", ":2 passes none"),
+        (READS_TOO, OLD.replace("--nproc", "--use_env --nproc"), "info", ":2 passes none"),
+        (READS_TOO, "python train.py\n", "info", "no known launch line passes one"),
+        (OLD_SCRIPT, OLD, "warning", "so the script ends or every rank uses the default"),
+        (OLD_SCRIPT, NEW, "warning", "so the script ends or every rank uses the default"),
+        (OLD_SCRIPT, NEW.replace("train.py", "train.py --local_rank 0"), "info", ":2 passes it"),
+        (OLD_SCRIPT.replace("parse_args", "parse_known_args").replace("().l", "()[0].l"), NEW, "warning", "so every"),
+        (WITH_A_DASH, NEW, "warning", "torchrun passes no such option"),
+        (WITH_A_DASH, OLD, "info", ":2 passes --local-rank"),
+    ],
+)
+@pytest.mark.parametrize("document", [False, True])
+def test_an_option_for_the_local_rank_is_judged_by_what_launches_give(
+    tmp_path: Path, script: str, launch: str, severity: str, words: str, document: bool
+) -> None:
+    folder = jobs(tmp_path, train_py=script, **({} if document else {"run_sh": "#!/bin/bash\n" + launch}))
+    if document:
+        (folder / "README.md").write_text(f"```sh\n{launch}```\n")
+    plain = report_of("lint", "--isolated", "--no-cache", "-v", "--select", "DC207", cwd=folder)
+    (found,) = [item for item in plain["findings"] if item["where"]["path"] == "train.py"]
+    assert found["severity"] == severity
+    assert words in found["message"]
+    assert found["evidence"].keys().isdisjoint(("option_of", "as_expected"))
+
+
+def test_a_parser_that_leaves_other_options_aside_refuses_none(tmp_path: Path) -> None:
+    leaves = READS_TOO.replace("parse_args()", "parse_known_args()[0]")
+    folder = jobs(tmp_path, train_py=leaves, run_sh="#!/bin/bash\n" + OLD)
+    assert not [item for item in levels(folder) if item[0] == "DC207"]
+
+
 @pytest.mark.parametrize(
     ("options", "adds"),
     [

@@ -20,17 +20,18 @@ from distcheck.core.rank_evidence import (
     NEEDS,
     ONE_PROCESS,
     ONLY_LAUNCHED,
+    OPTION_OF,
     SCRIPTS,
     SIGN,
     UNREACHED,
 )
 from distcheck.core.unreached import not_reached
-from distcheck.launch.model import NODE_LAUNCHERS
 
-from .document_files import DocumentFiles, is_readme
+from .document_files import DocumentFiles
 from .engine import read_one
 from .fragments import Fragment
 from .given_options import DocumentedLaunch, GivenOptions, by_launches, configuration_in
+from .local_rank_options import by_launched_option, with_launched_option
 from .model import LaunchFile, LaunchSite
 from .scripts import names_of
 from .started_ranks import launch_of, may_start_any, mentions_several, starts_ranks, starts_several
@@ -65,21 +66,9 @@ class Documents:
         self._options: dict[tuple[str, DocumentedLaunch], GivenOptions] = {}
         self._configurations: dict[str, Node | None] = {}
 
-    def without_the_option(self, script: str) -> str | None:
-        """Return the nearest README that starts a script with launchers, if none of them passes the local rank."""
-        path = os.path.abspath(script)
-        for folder in self._above(path):
-            for file in self._in_folder(folder):
-                passed = [
-                    site.command.local_rank_argument is not None
-                    for site in file.sites
-                    if site.command.launcher in NODE_LAUNCHERS
-                    and is_readme(os.path.basename(file.path))
-                    and any(os.path.normpath(posixpath.join(folder, name)) == path for name in names_of(site))
-                ]
-                if passed:
-                    return None if any(passed) else os.path.basename(file.path)
-        return None
+    def sites_of(self, script: str) -> list[LaunchSite]:
+        """Return the launch lines of a script in documents, as they were read."""
+        return [site for _, site in self._starting(script)]
 
     def start_of(self, script: str) -> DocumentedStart | None:
         """Return a document that starts a script, one with several ranks if there is one."""
@@ -229,27 +218,18 @@ def _as_shell(data: bytes) -> bytes:
 
 
 def respect_documents(findings: Iterable[Finding], documents: Documents) -> list[Finding]:
-    """Return the findings; DC207 is a note at an option that no documented launcher passes to a script.
+    """Return the findings; what needs several ranks is a note where nothing shows that there are several.
 
-    That holds only for a script that reads LOCAL_RANK, and that no launch file starts in another way. What needs
-    several ranks is a note where nothing shows that there are several.
+    So is DC207 at an option for the local rank that no launch line gives in a way that it doesn't expect.
     """
-    every = list(findings)
-    started = {finding.evidence.get("script") for finding in every if finding.code == "DC207"}
     found = []
-    for finding in every:
+    for finding in findings:
         path = finding.where.path
-        if (
-            finding.code == "DC207"
-            and finding.severity > Severity.INFO
-            and finding.evidence.get("variable") == "LOCAL_RANK"
-            and path
-            and path not in started
-        ):
-            document = documents.without_the_option(path)
-            if document is not None:
-                message = f"{finding.message}; the launch lines of its {document} pass no such option"
-                finding = finding._replace(severity=Severity.INFO, message=message)
+        if OPTION_OF in finding.evidence:
+            scripts = finding.evidence[OPTION_OF]["scripts"]
+            finding = with_launched_option(finding, [site for one in scripts for site in documents.sites_of(one)])
+        if OPTION_OF in finding.evidence:
+            finding = by_launched_option(finding)
         if ONLY_LAUNCHED in finding.evidence:
             if not _is_launched(finding, documents):
                 continue

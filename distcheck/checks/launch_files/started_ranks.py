@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterable, Set
 
 from distcheck.core.model import Finding, grouped_pairs
-from distcheck.core.rank_evidence import LAUNCHER_API, NEEDS, ONE_PROCESS, SCRIPTS, SIGN, UNREACHED
+from distcheck.core.rank_evidence import LAUNCHER_API, NEEDS, ONE_PROCESS, OPTION_OF, SCRIPTS, SIGN, UNREACHED
 from distcheck.core.unreached import not_reached
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
 
 from .counts import nodes_of, ranks_on_node, tasks_of
 from .given_options import DocumentedLaunch, with_launches
+from .local_rank_options import with_launched_option
 from .model import LaunchFiles, LaunchSite
 from .scripts import Started, names_of
 
@@ -98,6 +99,9 @@ def with_launch_lines(findings: Iterable[Finding], started: Started, files: Laun
             finding = _by_other_launches(finding, files, started_paths)
         if is_launched and UNREACHED in finding.evidence:
             finding = not_reached(finding)
+        if OPTION_OF in finding.evidence:
+            scripts = finding.evidence[OPTION_OF]["scripts"]
+            finding = with_launched_option(finding, [site for script in scripts for site in lines.get(script, ())])
         sites = [site for script in finding.evidence.get(SCRIPTS, ()) for site in lines.get(script, ())]
         site = next(filter(starts_several, sites), None)
         if site is not None:

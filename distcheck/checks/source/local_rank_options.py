@@ -8,7 +8,7 @@ from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Severity
-from distcheck.core.rank_evidence import SCRIPTS, SIGN, SINCE
+from distcheck.core.rank_evidence import OPTION_OF, SCRIPTS, SIGN, SINCE
 from distcheck.core.registry import probe
 
 from .device_uses import is_overwritten, is_read, roots_of
@@ -52,21 +52,36 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
         if any(_is_of_deepspeed(program, other) for other in (file, *program.index.importers(file))):
             continue
         call = found[0][0]
-        files = used_files(program, file)
+        scripts = _scripts(program, call)
+        files = used_files(program, file).union(*(used_files(program, script) for script in scripts))
         spelling, reader = every.pop(), bool(readers.intersection(files))
         if _completed(program, call, files) or (reader and spelling == LOCAL_RANK_OPTIONS[1]):
             continue
         dest = _destination(call)
         together = frozenset(files).union(program.index.importers(file))
+        strict = _refuses_others(program, call, together)
         known = bool(readers & together)
-        alone = not any(start.file in together for start in program.calls_to(*INIT))
+        alone = not strict or not any(start.file in together for start in program.calls_to(*INIT))
         # an option that no code reads decides nothing; a launcher that passes it starts scripts with a group
         passed = call.method == "option" or _is_taken_whole(program, together)  # click makes it a parameter
         if not is_read(program, together, dest) and (known or (alone and not passed)):
             continue
-        if (known or alone) and is_overwritten(program, together, dest):
+        if ((known or alone) and is_overwritten(program, together, dest)) or (reader and not strict):
             continue
-        yield _one_spelling(program, call, spelling, reader, own_launcher=_launches_with(program, file, spelling))
+        yield _one_spelling(
+            program, call, spelling, reader, strict=strict, own_launcher=_launches_with(program, file, spelling)
+        )
+
+
+def _scripts(program: Program, call: SourceCall) -> list[int]:
+    """Return the scripts that reach a call."""
+    return sorted({file for file, scope in roots_of(program, call) if scope == 0})
+
+
+def _refuses_others(program: Program, call: SourceCall, files: frozenset[int]) -> bool:
+    """Return whether a parser may refuse unknown options: not where only ``parse_known_args`` is called."""
+    parsing = {one.method for one in program.calls_named("parse_args", "parse_known_args") if one.file in files}
+    return call.method == "option" or parsing != {"parse_known_args"}
 
 
 @cached
@@ -153,14 +168,16 @@ def used_files(program: Program, file: int) -> set[int]:
 _READS_VARIABLE: dict[str, Any] = {"variable": "LOCAL_RANK"}
 
 
-def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: bool, *, own_launcher: bool) -> Finding:
+def _one_spelling(
+    program: Program, call: SourceCall, spelling: str, reader: bool, *, strict: bool, own_launcher: bool
+) -> Finding:
     other = LOCAL_RANK_OPTIONS[1 - LOCAL_RANK_OPTIONS.index(spelling)]
     if reader:
         why = "torch.distributed.launch passes --local-rank from torch 2.0 on, which this parser refuses"
     elif spelling == LOCAL_RANK_OPTIONS[0]:
         why = (
             "torch.distributed.launch passes --local-rank from torch 2.0 on and torchrun passes none, "
-            "so the script ends or every rank uses the default"
+            f"so {'the script ends or ' if strict else ''}every rank uses the default"
         )
     else:
         why = "torchrun passes no such option, so every rank uses the default"
@@ -174,19 +191,21 @@ def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: boo
         # a launcher of the project passes what this parser takes; torch's is only one that may be used as well
         severity=Severity.INFO if own_launcher else None,
         option=spelling,
-        **_scripts_of(program, call),
+        **_scripts_of(program, call, strict=strict),
         **(_READS_VARIABLE if reader else {}),
         # older launchers pass what this parser takes
         **(_SPELLED_SINCE if spelling == LOCAL_RANK_OPTIONS[0] else {}),
     )
 
 
-def _scripts_of(program: Program, call: SourceCall) -> dict[str, Any]:
+def _scripts_of(program: Program, call: SourceCall, *, strict: bool) -> dict[str, Any]:
     """Return the scripts that reach a call, whose launch lines decide whether it matters, and a sign of a launcher."""
-    scripts = sorted({file for file, scope in roots_of(program, call) if scope == 0})
+    scripts = _scripts(program, call)
     named = next((file for file in (call.file, *scripts) if names_launcher(program, file)), None)
+    paths = [program.index.files[file].path for file in scripts]
     return {
-        SCRIPTS: [program.index.files[file].path for file in scripts],
+        SCRIPTS: paths,
+        OPTION_OF: {"scripts": paths, "strict": strict},
         **({} if named is None else {SIGN: f"{program.index.files[named].path} names a launcher"}),
     }
 
