@@ -22,8 +22,8 @@ from distcheck.checks.source.engine import SourceFile, analyse
 from distcheck.checks.source.notebook_uses import unused_in_notebook
 from distcheck.checks.source.undivided_data import DIVIDED_BY_RANK
 from distcheck.cli.explain_text import UnknownText, explain_text
+from distcheck.core.package_pins import PackagePins
 from distcheck.core.signature import Signature
-from distcheck.core.torch_pins import TorchPins
 
 from .attacks import attacks
 
@@ -109,7 +109,7 @@ DECLARATIONS = {
 @pytest.mark.parametrize("path", ["requirements.txt", "Dockerfile", "README.md", "pyproject.toml", "Pipfile.lock"])
 def test_no_requirement_takes_long(path: str, name: str, tmp_path: Path) -> None:
     (tmp_path / path).write_text(DECLARATIONS[name])
-    assert seconds(lambda: TorchPins([str(tmp_path)]).of(str(tmp_path / "train.py"))) < 5
+    assert seconds(lambda: PackagePins([str(tmp_path)]).of(str(tmp_path / "train.py"))) < 5
 
 
 IMPORT = "import torch.distributed as dist\n"

@@ -238,11 +238,11 @@ def _with_pins(options: LintOptions, findings: list[Finding]) -> list[Finding]:
     pinned = (SINCE, ACCELERATE_SINCE, TRANSFORMERS_SINCE)
     if all(finding.evidence.keys().isdisjoint(pinned) for finding in findings):
         return findings
-    from distcheck.core.torch_pins import TorchPins, respect_pins
+    from distcheck.core.package_pins import PackagePins, respect_pins
 
     roots = _roots(options)
     packages = ("torch", "accelerate", "transformers", "python")
-    return respect_pins(findings, *(TorchPins(roots, name) for name in packages))
+    return respect_pins(findings, *(PackagePins(roots, name) for name in packages))
 
 
 def _with_documents(options: LintOptions, findings: list[Finding], memory: RunMemory | None) -> list[Finding]:

@@ -8,8 +8,8 @@ import pytest
 
 from distcheck import rules
 from distcheck.core.model import Fix, Severity, Where
+from distcheck.core.package_pins import Newest, PackagePins, newest_in, respect_pins
 from distcheck.core.rank_evidence import ACCELERATE_SINCE, SINCE, TRANSFORMERS_SINCE
-from distcheck.core.torch_pins import Newest, TorchPins, newest_in, respect_pins
 
 
 @pytest.mark.parametrize(
@@ -142,24 +142,24 @@ def test_the_nearest_declaration_counts(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("torch==1.6\n")
     (tmp_path / "own" / "setup.py").write_text("setup(install_requires=['torch'])\n")
     (tmp_path / "other" / "requirements" / "base.txt").write_text("torch==1.9\n")
-    pins = TorchPins([str(tmp_path)])
+    pins = PackagePins([str(tmp_path)])
     assert pins.of(f"{tmp_path}/own/tools/train.py") is None
     assert pins.of(f"{tmp_path}/train.py") == Newest((1, 6), "requirements.txt")
     assert pins.of(f"{tmp_path}/other/train.py") == Newest((1, 9), "base.txt")
     (tmp_path / "environment.yml").write_text("- pytorch=1.13\n")
-    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/train.py") == Newest((1, 13), "environment.yml")
+    assert PackagePins([str(tmp_path)]).of(f"{tmp_path}/train.py") == Newest((1, 13), "environment.yml")
 
 
 def test_a_document_that_says_what_to_install_counts(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "tools").mkdir()
     (tmp_path / "docs" / "model_zoo.md").write_text("pip install torch==2.4\n")
-    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/tools/train.py") is None
+    assert PackagePins([str(tmp_path)]).of(f"{tmp_path}/tools/train.py") is None
     (tmp_path / "readme").mkdir()
     (tmp_path / "readme" / "INSTALL.md").write_text("pip install torch==1.7.1\n")
-    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/tools/train.py") == Newest((1, 7, 1), "INSTALL.md")
+    assert PackagePins([str(tmp_path)]).of(f"{tmp_path}/tools/train.py") == Newest((1, 7, 1), "INSTALL.md")
     (tmp_path / "docs" / "install.md").write_bytes(b"# Needs\r\n- torch 1.10.1\r\n- timm\r\n")
-    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/tools/train.py") == Newest((1, 10, 1), "install.md")
+    assert PackagePins([str(tmp_path)]).of(f"{tmp_path}/tools/train.py") == Newest((1, 10, 1), "install.md")
 
 
 @pytest.mark.parametrize(
@@ -173,22 +173,22 @@ def test_a_document_that_says_what_to_install_counts(tmp_path: Path) -> None:
 )
 def test_a_lock_counts_before_open_bounds(tmp_path: Path, name: str, text: str, version: tuple[int, ...]) -> None:
     (tmp_path / "pyproject.toml").write_text('dependencies = ["torch>=1.9"]\n')
-    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/train.py") is None
+    assert PackagePins([str(tmp_path)]).of(f"{tmp_path}/train.py") is None
     (tmp_path / name).write_text(f"{'x' * 300_000}\n{text}")
-    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/train.py") == Newest(version, name)
+    assert PackagePins([str(tmp_path)]).of(f"{tmp_path}/train.py") == Newest(version, name)
     (tmp_path / name).write_text(text.replace("torch", "torchmetrics"))
-    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/train.py") is None
+    assert PackagePins([str(tmp_path)]).of(f"{tmp_path}/train.py") is None
 
 
 def test_the_newest_release_of_a_lock_counts(tmp_path: Path) -> None:
     (tmp_path / "uv.lock").write_text('name = "torch"\nversion = "1.9.0"\n\nname = "torch"\nversion = "2.1.0"\n')
-    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/train.py") == Newest((2, 1, 0), "uv.lock")
+    assert PackagePins([str(tmp_path)]).of(f"{tmp_path}/train.py") == Newest((2, 1, 0), "uv.lock")
 
 
 def test_nothing_above_the_project_counts(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("torch==1.6\n")
     (tmp_path / "project").mkdir()
-    assert TorchPins([f"{tmp_path}/project"]).of(f"{tmp_path}/project/train.py") is None
+    assert PackagePins([f"{tmp_path}/project"]).of(f"{tmp_path}/project/train.py") is None
 
 
 def test_a_finding_about_a_newer_torch_is_a_note(tmp_path: Path) -> None:
@@ -198,10 +198,10 @@ def test_a_finding_about_a_newer_torch_is_a_note(tmp_path: Path) -> None:
     always = rules.DC207.found("one spelling", where=where, fix=Fix("x"))
     first, second = respect_pins(
         [old, always],
-        TorchPins([str(tmp_path)]),
-        TorchPins([str(tmp_path)], "accelerate"),
-        TorchPins([str(tmp_path)], "transformers"),
-        TorchPins([str(tmp_path)], "python"),
+        PackagePins([str(tmp_path)]),
+        PackagePins([str(tmp_path)], "accelerate"),
+        PackagePins([str(tmp_path)], "transformers"),
+        PackagePins([str(tmp_path)], "python"),
     )
     assert first.severity is Severity.INFO
     assert "requirements.txt pins torch 1.6" in first.message
@@ -224,10 +224,10 @@ def test_an_import_that_a_release_removed_bounds_torch(tmp_path: Path, text: str
     old = rules.DC611.found("weights_only", where=where, fix=Fix("x"), evidence={SINCE: "2.6"})
     (found,) = respect_pins(
         [old],
-        TorchPins([str(tmp_path)]),
-        TorchPins([str(tmp_path)], "accelerate"),
-        TorchPins([str(tmp_path)], "transformers"),
-        TorchPins([str(tmp_path)], "python"),
+        PackagePins([str(tmp_path)]),
+        PackagePins([str(tmp_path)], "accelerate"),
+        PackagePins([str(tmp_path)], "transformers"),
+        PackagePins([str(tmp_path)], "python"),
     )
     assert (found.severity is Severity.INFO) == noted
     assert ("train.py (torch._six) pins torch before 2.0" in found.message) == noted
@@ -265,7 +265,7 @@ def test_what_accelerate_refuses_is_a_note_for_an_older_pin(
     roots = [str(tmp_path)]
     (found,) = respect_pins(
         [finding],
-        *(TorchPins(roots, package) for package in ("torch", "accelerate", "transformers", "python")),
+        *(PackagePins(roots, package) for package in ("torch", "accelerate", "transformers", "python")),
     )
     assert (found.severity, found.message) == (severity, f"--num_processes is 1{ends}")
 
@@ -289,7 +289,7 @@ def test_what_only_another_transformers_refuses_is_no_finding(
     (tmp_path / "requirements.txt").write_text(f"{declared}\n")
     where = Where(path=str(tmp_path / "train.sh"), line=2)
     removed = rules.DC817.found("x", where=where, evidence={TRANSFORMERS_SINCE: "5.0"}, fix=Fix("x"))
-    pins = [TorchPins([str(tmp_path)], package) for package in ("torch", "accelerate", "transformers", "python")]
+    pins = [PackagePins([str(tmp_path)], package) for package in ("torch", "accelerate", "transformers", "python")]
     assert [one.severity for one in respect_pins([removed], *pins)] == ([] if severity is None else [severity])
 
 
@@ -314,5 +314,5 @@ def test_a_python_that_can_not_have_transformers_5_leaves_the_options(
     (tmp_path / name).write_text(text)
     where = Where(path=str(tmp_path / "train.sh"), line=2)
     removed = rules.DC817.found("x", where=where, evidence={TRANSFORMERS_SINCE: "5.0"}, fix=Fix("x"))
-    pins = [TorchPins([str(tmp_path)], package) for package in ("torch", "accelerate", "transformers", "python")]
+    pins = [PackagePins([str(tmp_path)], package) for package in ("torch", "accelerate", "transformers", "python")]
     assert [one.severity for one in respect_pins([removed], *pins)] == severities

@@ -1,4 +1,4 @@
-"""The newest torch, accelerate, transformers or Python that a project allows, by pins and bounds.
+"""The newest torch, accelerate, transformers and Python that a project allows, by pins and bounds.
 
 These stand in requirements, setup files and environments.
 
@@ -220,7 +220,7 @@ def _bound_of_companions(text: str, path: str) -> Newest | None:
     return min(found, key=lambda bound: bound.version, default=None)
 
 
-class TorchPins:
+class PackagePins:
     """The newest torch, or another package, for each folder, read once."""
 
     def __init__(self, roots: Iterable[str] = (".",), package: str = "torch") -> None:
@@ -311,7 +311,11 @@ def _content(path: str, most: int = _MAX_BYTES) -> bytes:
 
 
 def respect_pins(
-    findings: Iterable[Finding], pins: TorchPins, accelerate: TorchPins, transformers: TorchPins, python: TorchPins
+    findings: Iterable[Finding],
+    pins: PackagePins,
+    accelerate: PackagePins,
+    transformers: PackagePins,
+    python: PackagePins,
 ) -> list[Finding]:
     """Return the findings; those about a torch that the project excludes are notes.
 
@@ -340,7 +344,7 @@ def respect_pins(
     return found
 
 
-def _older_pin(finding: Finding, evidence: str, pins: TorchPins) -> Newest | None:
+def _older_pin(finding: Finding, evidence: str, pins: PackagePins) -> Newest | None:
     """Return the pin of a release that is older than the one that a finding is about."""
     since, path = finding.evidence.get(evidence), finding.where.path
     if finding.severity == Severity.INFO or not isinstance(since, str) or not path:
