@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.registry import probe
+from distcheck.core.wording import is_or_are
 from distcheck.launch._shell import has_expansion
 from distcheck.launch.endpoint import is_node_list, split_endpoint
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES, Launch, integer
@@ -93,19 +94,15 @@ def _states(launch: Launch) -> str:
         return f"none of {', '.join(RENDEZVOUS_VARIABLES)} is set"
     parts = []
     if groups["absent"]:
-        parts.append(f"{', '.join(groups['absent'])} {_is(groups['absent'])} not set")
+        parts.append(f"{', '.join(groups['absent'])} {is_or_are(groups['absent'])} not set")
     if groups["empty"]:
         parts.append(
-            f"{', '.join(groups['empty'])} {_is(groups['empty'])} set but empty, which torch takes for not set"
+            f"{', '.join(groups['empty'])} {is_or_are(groups['empty'])} set but empty, which torch takes for not set"
         )
     if groups["set"]:
         values = (f"{name}={_shown(launch.variables[name])}" for name in groups["set"])
-        parts.append(f"only {', '.join(values)} {_is(groups['set'])} there")
+        parts.append(f"only {', '.join(values)} {is_or_are(groups['set'])} there")
     return "; ".join(parts)
-
-
-def _is(names: list[str]) -> str:
-    return "is" if len(names) == 1 else "are"
 
 
 def _who_sets_them(launch: Launch, scheduler: Scheduler | Unavailable, ancestry: Ancestry | Unavailable) -> str:

@@ -11,6 +11,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.redaction import mask_arguments
 from distcheck.core.registry import probe
+from distcheck.core.wording import listed
 from distcheck.launch.endpoint import split_endpoint
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES, Launch
 from distcheck.launch.schedulers import Scheduler, mapping_lines, started_by, task_starter
@@ -77,7 +78,7 @@ def tasks_get_ranks(
     rank = own if "{" not in own else "OMPI_COMM_WORLD_RANK or PMI_RANK"
     starter = task_starter(launch.command) if launch.command is not None else None
     yield rules.DC105.found(
-        f"{starter or tasks.numbered_by} numbers the tasks in {rank}, but torch reads {_listed(absent)}, which is "
+        f"{starter or tasks.numbered_by} numbers the tasks in {rank}, but torch reads {listed(absent)}, which is "
         f"not set{arranged}",
         severity=Severity.INFO if arranged else None,
         where=Where(variable="RANK"),
@@ -89,10 +90,6 @@ def tasks_get_ranks(
         },
         fix=_map_tasks(launch, tasks),
     )
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _map_tasks(launch: Launch, tasks: Scheduler) -> Fix:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.registry import fact, probe
+from distcheck.core.wording import size_text
 from distcheck.core.world import World
 from distcheck.launch.model import Launch
 from distcheck.rules import shared_fixes
@@ -136,13 +137,13 @@ def shared_memory_holds_the_ranks(
         if memory.total_bytes >= needed:
             return
     users = _users_of_shared_memory(launch, gpus, software)
-    use = f"{' and '.join(users)} of {ranks} ranks can need {_mib(needed)}"
+    use = f"{' and '.join(users)} of {ranks} ranks can need {size_text(needed)}"
     if not users:
         use = "nothing shows that this launch uses it, but NCCL and DataLoader workers would"
     files = f"{memory.leftovers} file{'s' * (memory.leftovers != 1)}"
     left = f"; {files} there may be left over by crashed runs" if full and memory.leftovers else ""
     yield rules.DC320.found(
-        f"/dev/shm has {_mib(memory.free_bytes)} free of {_mib(memory.total_bytes)}; {use}{left}",
+        f"/dev/shm has {size_text(memory.free_bytes)} free of {size_text(memory.total_bytes)}; {use}{left}",
         severity=Severity.WARNING if users and launch.launched else Severity.INFO,
         where=Where(object="/dev/shm"),
         evidence={
@@ -164,7 +165,7 @@ def scratch_has_room(launch: Launch, scratch: Scratch) -> Iterator[Finding]:
         if not folder.writable:
             problem = "can't be written"
         elif folder.free_bytes < SCRATCH_NEEDED_BYTES:
-            problem = f"has only {_mib(folder.free_bytes)} free"
+            problem = f"has only {size_text(folder.free_bytes)} free"
         elif folder.role == "TMPDIR" and len(folder.path) > LONGEST_SOCKET_FOLDER:
             problem = f"is {len(folder.path)} characters long, too long for the sockets that are made in it"
         else:
@@ -175,7 +176,8 @@ def scratch_has_room(launch: Launch, scratch: Scratch) -> Iterator[Finding]:
             where=Where(variable=folder.role),
             evidence=evidence,
             fix=Fix(
-                f"name a short folder of yours with at least {_mib(SCRATCH_NEEDED_BYTES)} free, in the job script, "
+                f"name a short folder of yours with at least {size_text(SCRATCH_NEEDED_BYTES)} free, in the job "
+                "script, "
                 "so that every rank gets it",
                 where="job-script",
             ),
@@ -208,8 +210,3 @@ def _enlarge(platform: Platform | Unavailable, size: str) -> Fix:
         "or mount a memory volume at /dev/shm (Kubernetes)",
         where="launch-line",
     )
-
-
-def _mib(size_bytes: int) -> str:
-    """A size for people: whole MiB, or GiB with one digit from 1 GiB on."""
-    return f"{size_bytes / (1 << 30):.1f} GiB" if size_bytes >= 1 << 30 else f"{size_bytes / MIB:.0f} MiB"

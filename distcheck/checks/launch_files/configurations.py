@@ -15,9 +15,10 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
+from distcheck.core.wording import counted
 from distcheck.launch.model import HIGHEST_PORT, LOOPBACK_NAMES
 
-from .context import counted, worst_per_location
+from .context import worst_per_location
 from .fragments import Span
 from .launcher_configs import REPEATED
 from .model import TORCHRUN_LAUNCHERS, Configured, HostSlots, LaunchFile, LaunchFiles, LaunchSite, Scalar

@@ -207,11 +207,6 @@ def is_remote(site: LaunchSite) -> bool:
     return bool(REMOTE_SHELLS.intersection(site.command.wrappers))
 
 
-def counted(count: int, noun: str) -> str:
-    """Return ``1 node`` or ``2 nodes``."""
-    return f"{count} {noun}{'s' * (count != 1)}"
-
-
 def shown(value: str) -> str:
     """Return a value for a message: shortened, and without credentials."""
     value = mask(value)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
 from distcheck.core.registry import probe
+from distcheck.core.wording import counted, listed
 from distcheck.launch.misplaced import misplaced_options
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchCommand
 from distcheck.launch.schedulers import SchedulerStep
@@ -23,7 +24,6 @@ from .context import (
     CONTAINER_PROGRAMS,
     REMOTE_SHELLS,
     bears_on_nodes,
-    counted,
     edit_word,
     expected_nodes,
     is_complete,
@@ -731,11 +731,10 @@ def launcher_options_stand_before_the_script(launch_files: LaunchFiles) -> Itera
         shown = " ".join(word.text for word in words)
         script = site.words[first - 1]
         names = [behind[group[0]].text.partition("=")[0] for group in found]
-        listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
         stands = "stands" if len(names) == 1 else "stand"
         gets = "gets it" if len(names) == 1 else "gets them"
         yield rules.DC803.found(
-            f"{listed} {stands} after {command.script}, which {gets} instead of {command.launcher}",
+            f"{listed(names)} {stands} after {command.script}, which {gets} instead of {command.launcher}",
             where=location_of(site, words[0], names[0]),
             evidence={"options": names, "script": command.script, "launcher": command.launcher},
             fix=Fix(

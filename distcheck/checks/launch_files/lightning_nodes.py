@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
+from distcheck.core.wording import counted
 
-from .context import counted, step_of
+from .context import step_of
 from .given_options import GivenOptions
 from .model import LaunchFiles
 from .scripts import ScriptStart, Started

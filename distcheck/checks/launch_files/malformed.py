@@ -14,12 +14,12 @@ from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import ACCELERATE_SINCE
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
+from distcheck.core.wording import counted
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchProblem
 from distcheck.rules import shared_fixes
 
 from .context import (
     NODE_RANK_OPTIONS,
-    counted,
     edit_value,
     expected_nodes,
     launch_lines,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
+from distcheck.core.wording import counted
 
 from .context import (
     NODE_RANK_OPTIONS,
@@ -19,7 +20,6 @@ from .context import (
     ExpectedNodes,
     bears_on_nodes,
     by_each_task,
-    counted,
     edit_value,
     expected_nodes,
     is_remote,

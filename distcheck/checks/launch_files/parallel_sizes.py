@@ -13,10 +13,10 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
+from distcheck.core.wording import counted
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
 
-from .context import counted
 from .counts import nodes_of, ranks_on_node, tasks_of
 from .model import LaunchFiles, LaunchSite, Word
 

@@ -14,11 +14,12 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, surplus_ranks
 from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
+from distcheck.core.wording import counted, size_text
 from distcheck.launch.command import nproc_on
 from distcheck.launch.endpoint import split_endpoint
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS, LaunchCommand
 
-from .context import ADDRESS_OPTIONS, NODE_RANK_OPTIONS, NODES_OPTIONS, counted
+from .context import ADDRESS_OPTIONS, NODE_RANK_OPTIONS, NODES_OPTIONS
 from .counts import SHARE_GPUS
 from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Pods, Scalar, Word, known
@@ -365,7 +366,8 @@ def _too_small(pods: Pods, size: Scalar, ranks: int) -> Iterator[Finding]:
     if ranks < 2 or size.value >= needed:
         return
     yield rules.DC320.found(
-        f"the volume at /dev/shm is limited to {_size(size.value)}; NCCL of {ranks} ranks can need {_size(needed)}",
+        f"the volume at /dev/shm is limited to {size_text(size.value)}; NCCL of {ranks} ranks can need "
+        f"{size_text(needed)}",
         where=size.span.where(object=_name(pods)),
         evidence={
             "total_bytes": size.value,
@@ -677,8 +679,3 @@ def _role(pods: Pods | None) -> str:
     if pods is None:
         return "another"
     return f"{pods.kind}'s {pods.role}" if pods.role else pods.kind
-
-
-def _size(size_bytes: int) -> str:
-    """Return a size for a message: whole MiB, or GiB with one digit from 1 GiB on."""
-    return f"{size_bytes / GIB:.1f} GiB" if size_bytes >= GIB else f"{size_bytes / MIB:.0f} MiB"

@@ -13,12 +13,13 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, surplus_ranks
 from distcheck.core.registry import probe
+from distcheck.core.wording import counted
 from distcheck.launch._wrapper_table import SUBMITTERS
 from distcheck.launch.command import SHELLS
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
 
-from .context import CONTAINER_PROGRAMS, counted, stays_outside, worst_per_location
+from .context import CONTAINER_PROGRAMS, stays_outside, worst_per_location
 from .counts import (
     SHARE_GPUS,
     Count,

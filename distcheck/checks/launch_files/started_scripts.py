@@ -14,6 +14,7 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.rank_evidence import SINCE
 from distcheck.core.registry import probe
+from distcheck.core.wording import listed
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES
 from distcheck.launch.schedulers import task_starter
 from distcheck.rules.shared_fixes import MEET_BY_SLURM, ONE_TASK_A_NODE, processes_on_a_host
@@ -281,11 +282,10 @@ def _plain_python(start: ScriptStart, need: _Need, missing: tuple[str, ...]) -> 
     site = start.site
     starter = task_starter(site.command)
     location = f"{need.row.path}:{need.row.line}"
-    names = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
     who = "init_process_group" if need.by_torch else "the script"
     word = script_word(site)
     return rules.DC802.found(
-        f"{start.path} is started by {starter or 'plain'} python, and no launcher sets {names}, "
+        f"{start.path} is started by {starter or 'plain'} python, and no launcher sets {listed(missing)}, "
         f"which {who} reads at {location}",
         where=site.where(word, object=start.path),
         evidence={"script": start.path, "missing": list(missing), "flow": [f"{location}: {need.row.text()}"]},

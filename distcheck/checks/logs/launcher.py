@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from distcheck import rules
 from distcheck.core.model import Fix, Rule, grouped
+from distcheck.core.wording import listed
 from distcheck.rules import shared_fixes
 from distcheck.rules.double_launch import KEEP_ONE, start_once
 
@@ -79,10 +80,6 @@ def first_of_each(events: Iterable[Event], name: str) -> list[Event]:
     for event in events:
         firsts.setdefault(event.values.get(name) or "", event)
     return list(firsts.values())
-
-
-def listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def script_of(event: Event) -> str:

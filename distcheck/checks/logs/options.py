@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Fix
+from distcheck.core.wording import listed
 from distcheck.rules import shared_fixes
 
 from .context import came_through
-from .launcher import first_of_each, listed, script_of
+from .launcher import first_of_each, script_of
 from .log_probe import LogFinding, SignatureRow, log_probe, register_rows
 from .model import Event, Timeline
 

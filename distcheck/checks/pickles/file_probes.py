@@ -12,6 +12,7 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
+from distcheck.core.wording import counted, is_or_are
 from distcheck.rules import shared_fixes
 
 from .picklefile import Anomaly, PickleFile
@@ -73,7 +74,7 @@ def nothing_dangerous_is_called(judged: JudgedFile) -> Iterator[Finding]:
     dangers = judged.verdict.dangers
     for number, danger in enumerate(dangers[:_MOST]):
         more = len(dangers) - _MOST if number == _MOST - 1 else 0
-        also = f" (and {_several(more, 'more call')} like it)" if more > 0 else ""
+        also = f" (and {counted(more, 'more call')} like it)" if more > 0 else ""
         call = f"loading it calls {danger.call}: " if danger.call else ""
         yield rules.DC610.found(
             f"{call}{danger.why}{also}",
@@ -132,7 +133,7 @@ def _not_by_default(judged: JudgedFile, answer: WeightsOnly) -> Finding:
     if answer.answer == "import":
         modules = " and ".join(answer.modules)
         return rules.DC611.found(
-            f"torch.load refuses it with weights_only=True until {modules} {_is_or_are(answer.modules)} imported",
+            f"torch.load refuses it with weights_only=True until {modules} {is_or_are(answer.modules)} imported",
             where=where,
             severity=severity,
             evidence={**evidence, "modules": list(answer.modules)},
@@ -207,7 +208,7 @@ def the_file_is_whole(judged: JudgedFile) -> Iterator[Finding]:
     if file.storages_absent:
         number = len(file.storages_absent)
         yield rules.DC612.found(
-            f"{_several(number, 'tensor storage')} that it requests {'is' if number == 1 else 'are'} not in it: "
+            f"{counted(number, 'tensor storage')} that it requests {'is' if number == 1 else 'are'} not in it: "
             f"{_some(file.storages_absent)}",
             where=Where(path=file.path),
             evidence={"absent": list(file.storages_absent[:_LISTED]), "size_bytes": file.size},
@@ -250,7 +251,7 @@ def tensors_load_on_any_machine(judged: JudgedFile) -> Iterator[Finding]:
         tags.append(f"more on {len(pinned) - _NAMED} other devices")
     number = sum(pinned.values())
     yield rules.DC613.found(
-        f"{_several(number, 'tensor storage')} will be put where {'it was' if number == 1 else 'they were'} saved "
+        f"{counted(number, 'tensor storage')} will be put where {'it was' if number == 1 else 'they were'} saved "
         f"({', '.join(tags)}): {_who_is_surprised(pinned, judged.policy.gpus)}",
         where=Where(path=judged.file.path),
         evidence={"locations": dict(list(found.items())[:_LISTED]), "gpus": judged.policy.gpus},
@@ -264,7 +265,7 @@ def _who_is_surprised(pinned: Mapping[str, int], gpus: int | None) -> str:
     if gpus is not None and kinds == ["cuda"]:
         beyond = sorted(index for index in indices if index >= gpus)
         if beyond or gpus == 0:
-            number = "no GPU" if gpus == 0 else _several(gpus, "GPU")
+            number = "no GPU" if gpus == 0 else counted(gpus, "GPU")
             return f"without map_location, torch.load raises on a machine with {number}"
     without = " or ".join("CUDA" if kind == "cuda" else kind for kind in kinds)
     if len(pinned) == 1:
@@ -288,7 +289,7 @@ def keys_are_those_of_the_model(judged: JudgedFile) -> Iterator[Finding]:
         )
         wrapper = _WRAPPERS.get(prefix, "a wrapper")
         yield rules.DC614.found(
-            f"{count} of {_several(max(total, count), 'key')} begin with {prefix} ({example}): it was saved from "
+            f"{count} of {counted(max(total, count), 'key')} begin with {prefix} ({example}): it was saved from "
             f"{wrapper}, and load_state_dict of the bare model misses every one",
             where=Where(path=judged.file.path, object=prefix),
             evidence={"prefix": prefix, "keys": count, "of": total, "example": example},
@@ -360,14 +361,6 @@ def _some(names: Iterable[str]) -> str:
     listed = list(dict.fromkeys(names))
     shown = ", ".join(listed[:_NAMED])
     return shown if len(listed) <= _NAMED else f"{shown} and {len(listed) - _NAMED} more"
-
-
-def _several(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
-
-
-def _is_or_are(things: tuple[str, ...]) -> str:
-    return "is" if len(things) == 1 else "are"
 
 
 def _allow(names: list[str]) -> str:

@@ -14,6 +14,7 @@ from distcheck import rules
 from distcheck.checks.cluster.hostlist import place_hosts, place_ranks
 from distcheck.core.model import Finding, Fix, NotChecked, Rule, Severity, Where, rank_names, rank_ranges
 from distcheck.core.registry import probe
+from distcheck.core.wording import is_or_are
 from distcheck.runtime.coordination.locations import few_rank_names, split_place
 from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position
 from distcheck.runtime.coordination.rank_monitor import HANG_TIMEOUT_S
@@ -113,7 +114,7 @@ def no_rank_is_stopped(snapshot: Snapshot) -> Iterator[Finding]:
         pids = [str(item.pid) for item in case.stopped if item.pid]
         traced = any("traces" in item.detail for item in case.stopped)
         yield rules.DC511.found(
-            f"{_who(case.stopped)} {_is(case.stopped)} stopped {case.stopped[0].detail}"
+            f"{_who(case.stopped)} {is_or_are(case.stopped)} stopped {case.stopped[0].detail}"
             + (f", and {_waits(case.waiting)}" if case.waiting else ""),
             where=_where(snapshot, case.stopped, None),
             evidence=_evidence(case),
@@ -126,7 +127,8 @@ def no_rank_is_stopped(snapshot: Snapshot) -> Iterator[Finding]:
         )  # fmt: skip
     if held and case.waiting:
         yield rules.DC511.found(
-            f"{_who(held)} {_is(held)} blocked in the kernel{_at(held[0])}, and {_waits(case.waiting)}; {case.since}",
+            f"{_who(held)} {is_or_are(held)} blocked in the kernel{_at(held[0])}, and {_waits(case.waiting)}; "
+            f"{case.since}",
             where=_where(snapshot, held, None),
             evidence=_evidence(case),
             fix=Fix(
@@ -239,7 +241,8 @@ def no_rank_is_elsewhere(snapshot: Snapshot) -> Iterator[Finding]:
     # one long call into a library is at one line for minutes, and returns; so does the work of a child
     hangs = case.long and len(_idle(away, snapshot)) == len(away)
     yield rule.found(
-        f"{_who(away)} {_is(away)}{_at(away[0])} and {_does(away, snapshot)}; {_waits(case.waiting)}; {case.since}",
+        f"{_who(away)} {is_or_are(away)}{_at(away[0])} and {_does(away, snapshot)}; {_waits(case.waiting)}; "
+        f"{case.since}",
         where=_where(snapshot, away, case.waiting[0].call, away[0].own_frame),
         evidence=_evidence(case),
         fix=_come(rule) if case.long else _AGAIN,
@@ -254,7 +257,7 @@ def _on_its_way(case: _JobState) -> Iterator[Finding]:
         return
     yield rules.DC701.found(
         f"{_waits(case.waiting)}, for {case.snapshot.interval_s:.0f} s by now; {_who(movers)} "
-        f"{_is(movers)}{_at(movers[0])} and go{'es' * (len(movers) == 1)} on there",
+        f"{is_or_are(movers)}{_at(movers[0])} and go{'es' * (len(movers) == 1)} on there",
         where=_where(case.snapshot, movers, case.waiting[0].call, movers[0].own_frame),
         evidence=_evidence(case),
         fix=_come(rules.DC701),
@@ -326,10 +329,6 @@ def _who(positions: Sequence[Position]) -> str:
 
 def _number(ranks: Sequence[int]) -> str:
     return f"{len(ranks)} rank{'s' * (len(ranks) > 1)}"
-
-
-def _is(positions: Sequence[Position]) -> str:
-    return "is" if len(positions) == 1 else "are"
 
 
 def _waits(waiting: Sequence[Position]) -> str:

@@ -21,6 +21,7 @@ from distcheck.core.facts_file import from_plain
 from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Unavailable, Where, rank_ranges, size_text
 from distcheck.core.registry import probe
 from distcheck.core.resources import read_shipped
+from distcheck.core.wording import counted
 from distcheck.runtime.coordination.model import Failure
 
 from .bandwidth import COLLECTIVES
@@ -429,14 +430,10 @@ def sentence(smoke: SmokeTest) -> str:
     """The one line to remember of a run: what failed, or that all is right and how fast it is."""
     if smoke.failure is not None:
         return _of_failure(smoke.failure, smoke.ranks)
-    who = f"{_count(smoke.ranks, 'rank')} on {_count(max(1, len(smoke.hosts)), 'host')}"
+    who = f"{counted(smoke.ranks, 'rank')} on {counted(max(1, len(smoke.hosts)), 'host')}"
     right = _of_correctness(smoke.proof)
     speed = _of_speed(smoke)
     return f"{who}: {right}; {speed}"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _of_correctness(proof: Correctness | None) -> str:
@@ -448,11 +445,11 @@ def _of_correctness(proof: Correctness | None) -> str:
         of = f" of {', '.join(list(names)[:3])}" if names else ""
         return f"WRONG results{of} on {_ranks(ranks)}"
     if proof.failures:
-        return f"{_count(len(proof.failures), 'collective')} failed ({proof.failures[0][0]})"
+        return f"{counted(len(proof.failures), 'collective')} failed ({proof.failures[0][0]})"
     if not proof.checks:
         return "results not checked"
     if proof.ranks < proof.world_size:
-        return f"collectives correct on the {proof.ranks} of {_count(proof.world_size, 'rank')} that answered"
+        return f"collectives correct on the {proof.ranks} of {counted(proof.world_size, 'rank')} that answered"
     return "all collectives correct"
 
 
@@ -507,7 +504,7 @@ def _of_failure(failure: Failure, ranks: int) -> str:
         return f"failed at {failure.step or failure.phase} {phase}: {failure.error.strip().partition(chr(10))[0][:120]}"
     if not failure.culprits:
         waited = f" after {failure.elapsed_s or failure.limit_s:.3g} s" if failure.limit_s else ""
-        return f"{step} did not end{waited} on {_count(ranks, 'rank')}; which rank came late is unknown {phase}"
+        return f"{step} did not end{waited} on {counted(ranks, 'rank')}; which rank came late is unknown {phase}"
     hosts = list(dict.fromkeys(item.host for item in failure.states if item.rank in failure.culprits and item.host))
     on = f" on {shorten_hosts(hosts)}" if hosts else ""
     # the states name a handful: with more failed ranks their hosts would be only some of the hosts
