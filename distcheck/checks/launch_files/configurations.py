@@ -15,11 +15,11 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
+from distcheck.core.spans import Span
 from distcheck.core.wording import counted
 from distcheck.launch.model import HIGHEST_PORT, LOOPBACK_NAMES
 
 from .context import worst_per_location
-from .fragments import Span
 from .launcher_configs import REPEATED
 from .model import TORCHRUN_LAUNCHERS, Configured, HostSlots, LaunchFile, LaunchFiles, LaunchSite, Scalar
 from .paths import normalized, the_one

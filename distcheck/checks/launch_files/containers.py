@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from .fragments import Fragment, FragmentBuilder, Span
+from distcheck.core.spans import Span
+
+from .fragments import Fragment, FragmentBuilder
 from .model import FileSetting, Scalar, Word
 from .yaml_text import Node
 

@@ -12,10 +12,10 @@ from typing import NamedTuple, ParamSpec
 
 from distcheck.core.model import Edit, Finding, Where
 from distcheck.core.redaction import mask
+from distcheck.core.spans import Span
 from distcheck.launch.model import NODE_LAUNCHERS, LaunchCommand
 from distcheck.launch.schedulers import SchedulerStep, task_starter
 
-from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, Allocation, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word, known
 
 #: Programs that start a command on named hosts, through a shell there.

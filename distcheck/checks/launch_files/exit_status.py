@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
+from distcheck.core.spans import Span
 from distcheck.launch._wrapper_table import MPI, SUBMITTERS, WRAPPERS
 from distcheck.launch._wrappers import own_words
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
 
 from .context import is_complete
-from .fragments import Fragment, Span
+from .fragments import Fragment
 from .model import LaunchFile, LaunchFiles, LaunchSite
 from .paths import the_one
 from .resources import uses_gpus

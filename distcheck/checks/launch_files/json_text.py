@@ -11,8 +11,9 @@ import re
 from typing import Any, NamedTuple
 
 from distcheck.core.patterns import lazy
+from distcheck.core.spans import Span
 
-from .fragments import Fragment, Span
+from .fragments import Fragment
 from .model import Scalar
 
 #: Limit of nesting; configurations have about five levels.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from distcheck.core.spans import Span
 from distcheck.launch.model import LaunchCommand
 
 from .containers import (
@@ -26,7 +27,7 @@ from .containers import (
     shell_text_of,
     word_of,
 )
-from .fragments import Fragment, Span
+from .fragments import Fragment
 from .model import FileSetting, LaunchFile, LaunchSite, LookUp, Pods, Scalar, Word
 from .plain_commands import FileContents
 from .workloads import NO_WORKLOADS, PodGroup, groups_of, kind_of_object, objects_of, train_job

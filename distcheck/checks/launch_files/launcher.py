@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
 from distcheck.core.registry import probe
+from distcheck.core.spans import Span
 from distcheck.core.wording import counted, listed
 from distcheck.launch.misplaced import misplaced_options
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchCommand
@@ -39,7 +40,6 @@ from .context import (
     worst_per_location,
 )
 from .counts import is_distributed
-from .fragments import Span
 from .model import (
     AZURE,
     TORCHRUN_LAUNCHERS,

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from distcheck.core.model import Where
+from distcheck.core.spans import Span
 from distcheck.launch.model import LaunchCommand
-
-from .fragments import Span
 
 #: The kinds of files; all but the last two can hold commands.
 KINDS = (

@@ -14,6 +14,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, surplus_ranks
 from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
+from distcheck.core.spans import Span
 from distcheck.core.wording import counted, size_text
 from distcheck.launch.command import nproc_on
 from distcheck.launch.endpoint import split_endpoint
@@ -21,7 +22,6 @@ from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS, LaunchCommand
 
 from .context import ADDRESS_OPTIONS, NODE_RANK_OPTIONS, NODES_OPTIONS
 from .counts import SHARE_GPUS
-from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Pods, Scalar, Word, known
 
 MIB = 1 << 20

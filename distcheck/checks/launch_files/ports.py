@@ -11,6 +11,7 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where
 from distcheck.core.rank_evidence import SINCE
 from distcheck.core.registry import probe
+from distcheck.core.spans import Span
 from distcheck.launch.endpoint import split_endpoint
 from distcheck.launch.model import DEFAULT_PORT, HIGHEST_PORT, NODE_LAUNCHERS
 
@@ -32,7 +33,6 @@ from .context import (
     with_variables,
     worst_per_location,
 )
-from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word
 
 #: Only root may use lower ports by default (ip(7), ip_unprivileged_port_start).

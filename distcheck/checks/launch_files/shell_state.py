@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from .fragments import Fragment, Span
+from distcheck.core.spans import Span
+
+from .fragments import Fragment
 
 #: A cell without a value.
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()

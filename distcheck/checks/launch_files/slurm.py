@@ -10,11 +10,12 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from distcheck.core.spans import Span
 from distcheck.launch._shell import has_expansion
 from distcheck.launch._wrapper_table import WRAPPERS
 from distcheck.launch._wrappers import own_words
 
-from .fragments import Fragment, Span
+from .fragments import Fragment
 from .model import Allocation, Scalar, Word
 
 _DIRECTIVE = re.compile(r"#(SBATCH|PBS|BSUB)\b[ \t]*(.*)")

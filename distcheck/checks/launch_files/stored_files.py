@@ -11,10 +11,10 @@ import io
 import pickle
 from typing import Any, NamedTuple
 
+from distcheck.core.spans import Span
 from distcheck.launch.model import LaunchCommand, LaunchProblem
 
 from . import model
-from .fragments import Span
 from .model import LaunchFile, LookUp
 
 _CLASSES = {

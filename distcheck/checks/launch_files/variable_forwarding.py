@@ -14,13 +14,13 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
+from distcheck.core.spans import Span
 from distcheck.core.variable_table import VariableTable
 from distcheck.launch.model import ELASTIC_LAUNCHERS, LOOPBACK_NAMES, NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
 
 from .context import CONTAINER_PROGRAMS
 from .counts import nodes_of, ranks_on_node, tasks_of, tasks_on_node
-from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word
 from .variables import MASKS, at_assignment, corrected_line, is_certain
 

@@ -19,6 +19,7 @@ from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
 from distcheck.core.patterns import lazy
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
+from distcheck.core.spans import Span
 from distcheck.core.variable_table import VariableTable
 from distcheck.launch.model import LOOPBACK_NAMES, Launch
 from distcheck.launch.reader import make_launch
@@ -26,7 +27,6 @@ from distcheck.launch.settings import COMMAND, ENVIRONMENT, Settings
 from distcheck.launch.settings import Setting as InForce
 
 from .counts import gpus_given, nodes_of, ranks_on_node
-from .fragments import Span
 from .model import FileSetting, LaunchFile, LaunchFiles, LaunchSite, Nodes
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from distcheck.core.spans import Span
+
 from .containers import entries, known_text
-from .fragments import Span
 from .model import Scalar
 from .yaml_text import Node
 

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from distcheck.core.patterns import lazy
+from distcheck.core.spans import Span
 
-from .fragments import Fragment, Piece, Span, placeholder
+from .fragments import Fragment, Piece, placeholder
 from .model import Scalar
 
 #: Limit of nesting; manifests have about fifteen levels.

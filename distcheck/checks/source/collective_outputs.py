@@ -379,4 +379,4 @@ def _unalias(program: Program, row: EventRow, ref: Ref) -> Edit | None:
     if len(found) != 1:
         return None
     block, element, count = found[0]
-    return block.replaced(f"[{element} for _ in range({count})]")
+    return block.replaced_by(f"[{element} for _ in range({count})]")

@@ -14,11 +14,11 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.rank_evidence import SINCE
 from distcheck.core.registry import probe
+from distcheck.core.spans import Span
 
 from .dead_code import is_dead
 from .environment_variables import version_is_tested
 from .program import EventRow, Program, SourceCall, cached
-from .source_spans import SourceSpan
 from .vocabulary import words
 
 
@@ -185,7 +185,7 @@ def _in_value(
     program: Program,
     row: EventRow,
     number: int,
-    find: Callable[[], SourceSpan | None] | None,
+    find: Callable[[], Span | None] | None,
     given: set[tuple[int, int]],
 ) -> Iterator[Finding]:
     """An old name within a dotted value; where a name holds it, it is reported once."""
@@ -291,7 +291,7 @@ def _replaced_names(program: Program) -> dict[str, str]:
     return found
 
 
-def _found(program: Program, row: EventRow, old: Stale, span: SourceSpan) -> Finding:
+def _found(program: Program, row: EventRow, old: Stale, span: Span) -> Finding:
     since = f" in torch {old.since}" if old.since else ""
     message = {
         "removed": f"{old.name} was removed{since}",

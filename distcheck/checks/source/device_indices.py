@@ -168,7 +168,7 @@ def _replacements(program: Program, advice: str, on_line: Sequence[DeviceUse]) -
         span = use.row.argument_span(*use.argument) if isinstance(use.row, SourceCall) else None
         if expression is None or span is None or use.in_text or not _REPLACEABLE.fullmatch(program.source(span)):
             return []
-        edits.append(span.replaced(expression[1]))
+        edits.append(span.replaced_by(expression[1]))
     return edits
 
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Severity
 from distcheck.core.registry import probe
+from distcheck.core.spans import Span
 
 from .dead_code import is_dead
 from .program import EventRow, Program, SourceCall, device_of
-from .source_spans import SourceSpan
 from .source_text import last_name
 from .values import RANKS, Atom, Kind, Value
 from .vocabulary import VARIABLES
@@ -43,10 +43,10 @@ class VariableWrite(NamedTuple):
     #: ``=``, ``setdefault``, ``putenv`` or ``update``
     way: str
     #: finds where the value stands, None where it is not known
-    find: Callable[[], SourceSpan | None]
+    find: Callable[[], Span | None]
 
     @property
-    def span(self) -> SourceSpan | None:
+    def span(self) -> Span | None:
         """Where the value stands, None where it is not known."""
         return self.find()
 
@@ -104,7 +104,7 @@ def only_where_missing(write: VariableWrite) -> bool:
     return False
 
 
-def _assigned(row: EventRow) -> SourceSpan | None:
+def _assigned(row: EventRow) -> Span | None:
     spans = row.program.operand_spans(row)
     return spans[0] if spans else None
 
@@ -353,8 +353,8 @@ def _subscripted(program: Program, row: EventRow, term: int, name: str) -> bool:
     return False
 
 
-def _around(program: Program, span: SourceSpan) -> tuple[Edit, ...]:
-    return (span.replaced(f"int({program.source(span)})"),)
+def _around(program: Program, span: Span) -> tuple[Edit, ...]:
+    return (span.replaced_by(f"int({program.source(span)})"),)
 
 
 # numbers given as text
@@ -521,7 +521,7 @@ def _as_text(program: Program, write: VariableWrite, kind: str, source: str) -> 
     if not source:
         return "convert it with str(…)", ()
     span = write.span
-    return f"write {text if len(text) < 60 else 'str(…)'}", (span.replaced(text),) if span is not None else ()
+    return f"write {text if len(text) < 60 else 'str(…)'}", (span.replaced_by(text),) if span is not None else ()
 
 
 # switches

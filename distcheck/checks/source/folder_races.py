@@ -221,7 +221,7 @@ def _exist_ok_edit(program: Program, call: SourceCall, kind: str) -> tuple[Edit,
     """The edit that adds ``exist_ok=True``; none for ``os.mkdir``, which does not know it, in another spelling."""
     given = call.argument_span(2, "exist_ok")
     if given is not None:
-        return (given.replaced("True"),)
+        return (given.replaced_by("True"),)
     edit = program.argument_edit(call, "exist_ok=True")
     if edit is None:
         return ()
@@ -232,4 +232,4 @@ def _exist_ok_edit(program: Program, call: SourceCall, kind: str) -> tuple[Edit,
     if not source.startswith("os.mkdir(") or call.keywords:
         return ()
     name = span._replace(column=span.column + len("os."), end_line=span.line, end_column=span.column + len("os.mkdir"))
-    return (name.replaced("makedirs"), edit)
+    return (name.replaced_by("makedirs"), edit)

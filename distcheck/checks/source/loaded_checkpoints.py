@@ -110,7 +110,7 @@ _STARTERS = (*SPAWNS, "torch.multiprocessing.Process")
 
 def _map_location_edit(program: Program, call: SourceCall) -> Edit | None:
     given = call.argument_span(1, "map_location")
-    return given.replaced('"cpu"') if given is not None else program.argument_edit(call, 'map_location="cpu"')
+    return given.replaced_by('"cpu"') if given is not None else program.argument_edit(call, 'map_location="cpu"')
 
 
 #: What returns the path of a file that it fetched: weights that others publish hold tensors of the CPU.

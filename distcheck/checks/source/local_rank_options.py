@@ -220,13 +220,13 @@ def _both_spellings(program: Program, call: SourceCall) -> tuple[Edit, ...]:
     quote = program.source(span)[:1]
     if quote not in ("'", '"'):
         return ()
-    edits = [span.replaced(f"{quote}--local-rank{quote}, {quote}--local_rank{quote}")]
+    edits = [span.replaced_by(f"{quote}--local-rank{quote}, {quote}--local_rank{quote}")]
     default = call.argument_span(None, "default")
     if default is not None:
         old = program.source(default)
         if "\n" in old:
             return ()
-        edits.append(default.replaced(f'int(os.environ.get("LOCAL_RANK", {old}))'))
+        edits.append(default.replaced_by(f'int(os.environ.get("LOCAL_RANK", {old}))'))
     else:
         added = program.argument_edit(call, 'default=int(os.environ.get("LOCAL_RANK", 0))')
         if added is None:
@@ -234,7 +234,7 @@ def _both_spellings(program: Program, call: SourceCall) -> tuple[Edit, ...]:
         edits.append(added)
     required = call.argument_span(None, "required")
     if required is not None:
-        edits.append(required.replaced("False"))
+        edits.append(required.replaced_by("False"))
     if place:
         edits.append(import_edit(call.path, place))
     return tuple(edits)

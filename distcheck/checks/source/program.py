@@ -14,6 +14,7 @@ from collections.abc import Callable, Container, Hashable, Iterable, Iterator, S
 from typing import Any, cast
 
 from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where, grouped
+from distcheck.core.spans import Span
 
 from . import source_text
 from . import vocabulary as names
@@ -27,13 +28,12 @@ from .memo import Thing, cached
 from .project_texts import ProjectTexts
 from .rank_reach import Guard
 from .redefinitions import standing
-from .source_spans import SourceSpan
 from .source_tables import CallContext
 from .summary import Block, FileSummary, Scope
 from .unused_code import UnusedCode
 from .values import FEW, NOTHING_KNOWN, PARTIAL, Atom, Certainty, FlowStep, Kind, RankCondition, Value, Who, both
 
-__all__ = ["FEW", "PARTIAL", "EventRow", "Guard", "Program", "SourceCall", "SourceSpan", "cached", "device_of"]
+__all__ = ["FEW", "PARTIAL", "EventRow", "Guard", "Program", "SourceCall", "cached", "device_of"]
 
 _CONDITION = re.compile(r"\s*(?:if|elif|while)\s+(?!\s)([^#]*):\s*(?:#.*)?$")
 
@@ -204,7 +204,7 @@ class EventRow:
         return text if len(text) <= 80 else text[:77] + "…"
 
     @property
-    def span(self) -> SourceSpan:
+    def span(self) -> Span:
         """Where it stands."""
         return self.program.span(self.file, *self.event[3:7])
 
@@ -441,7 +441,7 @@ class SourceCall(EventRow):
         text = " ".join(self.program.source(span).split())
         return text if len(text) <= 60 else text[:57] + "…"
 
-    def argument_span(self, position: int | None, name: str | None = None) -> SourceSpan | None:
+    def argument_span(self, position: int | None, name: str | None = None) -> Span | None:
         """Return where an argument's value stands, for edits."""
         return self.program.argument_span(self, position, name)
 

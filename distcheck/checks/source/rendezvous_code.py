@@ -10,13 +10,13 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.rank_evidence import SINCE
 from distcheck.core.registry import probe
+from distcheck.core.spans import Span
 
 from . import call_paths
 from .environment_variables import VariableWrite, reads, writes
 from .process_start import STARTERS, in_spawned_process, launcher_is_tested
 from .program import EventRow, Program, SourceCall
 from .several_hosts import sign_of_hosts
-from .source_spans import SourceSpan
 from .values import Kind, Value
 from .vocabulary import INIT
 
@@ -297,7 +297,7 @@ def store_that_no_process_serves(program: Program) -> Iterator[Finding]:
         )
 
 
-def _where(program: Program, row: EventRow, span: SourceSpan | None) -> Any:
+def _where(program: Program, row: EventRow, span: Span | None) -> Any:
     return row.where() if span is None else program.where(row.file, span, row.function.qualified or None)
 
 

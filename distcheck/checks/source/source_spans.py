@@ -7,34 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from distcheck.core.model import Edit, Where
+from distcheck.core.spans import Span
 
 from .link import FileFacts
 from .values import FlowStep
-
-
-class SourceSpan(NamedTuple):
-    """A stretch of a file; lines and columns count from 1, columns in characters, the end is exclusive."""
-
-    path: str
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-
-    def replaced(self, text: str) -> Edit:
-        """Return the edit that replaces it with ``text``."""
-        return Edit(self.path, self.line, self.column, self.end_line, self.end_column, text)
-
-    def before(self, text: str) -> Edit:
-        """Return the edit that puts ``text`` before it."""
-        return Edit(self.path, self.line, self.column, self.line, self.column, text)
-
-    def after(self, text: str) -> Edit:
-        """Return the edit that puts ``text`` behind it."""
-        return Edit(self.path, self.end_line, self.end_column, self.end_line, self.end_column, text)
 
 
 class Located(Protocol):
@@ -57,7 +36,7 @@ class Located(Protocol):
         """The row of the summary; its fourth to seventh items are the location."""
 
     @property
-    def span(self) -> SourceSpan:
+    def span(self) -> Span:
         """The location in the file."""
 
 
@@ -76,9 +55,9 @@ class SourceSpans:
             self._lines[file] = self._texts[file].lines
         return self._lines[file]
 
-    def span(self, file: int, line: int, column: int, end_line: int, end_column: int) -> SourceSpan:
+    def span(self, file: int, line: int, column: int, end_line: int, end_column: int) -> Span:
         """A span from the byte columns of the parser."""
-        return SourceSpan(
+        return Span(
             self._texts[file].path,
             line,
             self._column(file, line, column),
@@ -93,7 +72,7 @@ class SourceSpans:
         text = lines[line - 1]
         return column + 1 if text.isascii() else len(text.encode("utf-8")[:column].decode("utf-8", "replace")) + 1
 
-    def source(self, span: SourceSpan) -> str:
+    def source(self, span: Span) -> str:
         """Return the text of a span."""
         file = self._numbers[span.path]
         lines = self.lines(file)[span.line - 1 : span.end_line]
@@ -103,7 +82,7 @@ class SourceSpans:
         lines[0] = lines[0][span.column - 1 :]
         return "\n".join(lines)
 
-    def where(self, file: int, span: SourceSpan, function: str | None = None) -> Where:
+    def where(self, file: int, span: Span, function: str | None = None) -> Where:
         """Return the location of a finding; in a notebook lines are those of the cell."""
         cell, line = self._cell(file, span.line)
         return Where(
@@ -116,7 +95,7 @@ class SourceSpans:
             object=function,
         )
 
-    def argument_span(self, call: Located, position: int | None, name: str | None = None) -> SourceSpan | None:
+    def argument_span(self, call: Located, position: int | None, name: str | None = None) -> Span | None:
         """Return where the value of an argument stands."""
         node = self._node(call)
         if node is None:
@@ -130,7 +109,7 @@ class SourceSpans:
             return None
         return self.span(call.file, value.lineno, value.col_offset, value.end_lineno, value.end_col_offset)
 
-    def operand_spans(self, row: Located) -> list[SourceSpan]:
+    def operand_spans(self, row: Located) -> list[Span]:
         """Where the operands of a comparison, ``or`` or conditional expression (test, first, second) stand, in order;
         where the value of an assignment stands."""
         node = self._node(row)
@@ -148,7 +127,7 @@ class SourceSpans:
             if item is not None
         ]
 
-    def entry_span(self, call: Located, position: int, key: str) -> SourceSpan | None:
+    def entry_span(self, call: Located, position: int, key: str) -> Span | None:
         """Return where the value of a key stands in a dict that is written out as an argument."""
         node = self._node(call)
         if node is None or position >= len(node.args):
@@ -210,7 +189,7 @@ class SourceSpans:
         own = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
         return node if own == (line, column, end_line, end_column) else None
 
-    def repetitions(self, row: Located) -> list[tuple[SourceSpan, str, str]]:
+    def repetitions(self, row: Located) -> list[tuple[Span, str, str]]:
         """The places of ``[call(…)] * n`` in a statement, each with the sources of the call and of ``n``; none that
         holds a comment, which an edit would take away.
         """
@@ -236,7 +215,7 @@ class SourceSpans:
                         found.append((_within(row.span, node), element, count))
         return found
 
-    def last_argument_end(self, call: Located) -> tuple[SourceSpan, bool] | None:
+    def last_argument_end(self, call: Located) -> tuple[Span, bool] | None:
         """Return the span of a call's last argument and whether a comma follows it, for adding one more; None without
         arguments.
         """
@@ -245,9 +224,7 @@ class SourceSpans:
             return None
         last = max([*node.args, *node.keywords], key=lambda item: (item.end_lineno, item.end_col_offset))
         span = self.span(call.file, last.lineno, last.col_offset, last.end_lineno, last.end_col_offset)
-        rest = self.source(
-            SourceSpan(call.path, span.end_line, span.end_column, call.span.end_line, call.span.end_column)
-        )
+        rest = self.source(Span(call.path, span.end_line, span.end_column, call.span.end_line, call.span.end_column))
         rest = re.sub(r"#[^\n]*", "", rest)
         return span, "," in rest
 
@@ -260,7 +237,7 @@ class SourceSpans:
             if lines and lines[span.end_line - 1][span.end_column - 2 : span.end_column - 1] == ")":
                 return Edit(span.path, span.end_line, span.end_column - 1, span.end_line, span.end_column - 1, text)
             return None
-        return found[0].after(f", {text}")
+        return found[0].followed_by(f", {text}")
 
     def flow(self, *flows: Iterable[FlowStep]) -> list[str]:
         """Return the way of values as lines for ``evidence["flow"]``: ``train.py:31: the global rank, from RANK``."""
@@ -294,9 +271,9 @@ class SourceSpans:
         return cells[line - 1] if 0 < line <= len(cells) else (None, line)
 
 
-def _within(outer: SourceSpan, node: Any) -> SourceSpan:
+def _within(outer: Span, node: Any) -> Span:
     """Return where a node of a part of a file stands in the file, when that part was parsed alone."""
-    return SourceSpan(
+    return Span(
         outer.path,
         outer.line + node.lineno - 1,
         node.col_offset + (outer.column if node.lineno == 1 else 1),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from distcheck.checks.launch_files.files import kind_of, read_file
-from distcheck.checks.launch_files.fragments import Span
 from distcheck.checks.launch_files.model import FileSetting, LaunchFile
+from distcheck.core.spans import Span
 
 
 def read(path: str, text: str | bytes, others: Mapping[str, str] = {}) -> LaunchFile:

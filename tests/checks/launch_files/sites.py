@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from distcheck.checks.launch_files.fragments import Span
 from distcheck.checks.launch_files.model import FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word
+from distcheck.core.spans import Span
 from distcheck.launch.command import parse_command
 
 

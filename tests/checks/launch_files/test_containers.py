@@ -17,9 +17,10 @@ from distcheck.checks.launch_files.containers import (
     shell_text_of,
     word_of,
 )
-from distcheck.checks.launch_files.fragments import Fragment, Span
+from distcheck.checks.launch_files.fragments import Fragment
 from distcheck.checks.launch_files.model import FileSetting
 from distcheck.checks.launch_files.yaml_text import Node, read_yaml
+from distcheck.core.spans import Span
 
 HERE = Span("job.yaml", 1, 1, 1, 2)
 

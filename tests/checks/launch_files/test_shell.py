@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distcheck.checks.launch_files.fragments import Fragment, Piece, Span
+from distcheck.checks.launch_files.fragments import Fragment, Piece
 from distcheck.checks.launch_files.model import FileSetting, LaunchSite
 from distcheck.checks.launch_files.shell import ShellText, read_shell
+from distcheck.core.spans import Span
 
 
 def read(text: str, files: Mapping[str, str] = {}, path: str = "job.sh", **options: object) -> ShellText:

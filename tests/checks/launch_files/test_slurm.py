@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from distcheck.checks.launch_files.fragments import Fragment, Span
+from distcheck.checks.launch_files.fragments import Fragment
 from distcheck.checks.launch_files.model import Allocation, LaunchSite, Scalar
 from distcheck.checks.launch_files.shell import ShellText, read_shell
 from distcheck.checks.launch_files.slurm import read_directives
+from distcheck.core.spans import Span
 
 
 def directives(*lines: str) -> Allocation:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from distcheck.checks.launch_files.fragments import Span
 from distcheck.checks.launch_files.model import Allocation, FileSetting, LaunchFile, LaunchFiles, Pods, Scalar
 from distcheck.checks.launch_files.scripts import Started, find_started
 from distcheck.checks.launch_files.started_scripts import (
@@ -18,6 +17,7 @@ from distcheck.checks.launch_files.started_scripts import (
     ranks_spawn_ranks,
 )
 from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.spans import Span
 
 from .sites import shell_file
 from .test_scripts import program_of
