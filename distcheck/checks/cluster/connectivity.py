@@ -106,9 +106,9 @@ def address_of(record: HostRecord) -> str:
     return next((item.addresses[0].partition("/")[0] for item in ordered if item.addresses), "")
 
 
-def open_doors(record: HostRecord, world: World | None = None) -> Listener:
+def open_doors(record: HostRecord) -> Listener:
     """Return the test ports of this host, on the address and in the range of its libraries; enter it with ``with``."""
-    world = World() if world is None else world
+    world = World()
     low, high = ephemeral_range(world)
     return Listener(record.host, address_of(record), low=low, high=high, reserved=host_ports.reserved_ports(world))
 

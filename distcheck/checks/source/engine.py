@@ -70,14 +70,13 @@ def analyse(
     *,
     jobs: int = 1,
     cache: SummaryStore | None = None,
-    progress: Callable[[int, int], None] | None = None,
     whole: bool = False,
 ) -> Program:
     """Read, summarise and link files as one program. See :func:`read`.
 
     :param whole: the files are all that their repositories hold
     """
-    found = read(files, jobs=jobs, cache=cache, progress=progress)
+    found = read(files, jobs=jobs, cache=cache)
     texts = ProjectTexts((file.repository, file.path, file.read) for file in files) if whole else None
     with without_cycle_search():
         return Program(found.files, put_aside=found.put_aside, texts=texts)

@@ -90,17 +90,16 @@ def trainings(program: Program) -> list[Training]:
         backward = [
             row
             for row in rows
-            if is_backward(row) and row.number < step.number and row.loops == step.loops and not _excluded(row, step)
+            if is_backward(row)
+            and row.number < step.number
+            and row.loops == step.loops
+            and not program.excludes(row, step)
         ]
         if not backward:
             continue
         reductions = tuple((row, reduced) for row in rows if (reduced := reduction_of(program, row)) is not None)
         found.append(Training(backward[-1], step, reductions))
     return found
-
-
-def _excluded(one: EventRow, other: EventRow) -> bool:
-    return one.program.excludes(one, other)
 
 
 @cached
@@ -138,7 +137,7 @@ def _too_late(training: Training) -> _Found | None:
     """Return what is wrong where all reductions follow the step that should use them."""
     step, reductions = training.step, training.reductions
     if not reductions or any(
-        row.number < step.number or row.loops[: len(step.loops)] != step.loops or _excluded(row, step)
+        row.number < step.number or row.loops[: len(step.loops)] != step.loops or step.program.excludes(row, step)
         for row, _ in reductions
     ):
         return None

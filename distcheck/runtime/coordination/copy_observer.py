@@ -265,7 +265,9 @@ class CopyObserver:
             extra = not due and exchanged and copy.rows and copy.extra < _MOST_EXTRA
             copy.extra += extra
             if (due or extra) and copy.rows < _MOST_ROWS:
-                self._note(torch, digests, copy, owned(), place, step, _rates(optimizer), wrapped, reduced_among)
+                self._note(
+                    torch, digests, copy, owned(), place, step, learning_rates(optimizer), wrapped, reduced_among
+                )
 
     def add_wrapped(self, module: Any, optimizer: Any, why: str) -> None:
         """Compare a model from now on that DDP wraps, and whose gradients it does not average by itself."""
@@ -391,5 +393,6 @@ def _reduces_in_hook(parameter: Any) -> bool:
     return False
 
 
-def _rates(optimizer: Any) -> tuple[float, ...]:
+def learning_rates(optimizer: Any) -> tuple[float, ...]:
+    """Return the learning rates of the groups of an optimizer."""
     return tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 #: Elements of a tensor that are read, evenly spread over it.
@@ -36,6 +36,11 @@ class Digest(NamedTuple):
             return any((one != one) != (two != two) for one, two in zip(mine, theirs, strict=True))
         bound = (_SMALL if min(self.bits, other.bits) >= 32 else _SMALL_SHORT) * max(self.norm, other.norm)
         return any(abs(one - two) > bound for one, two in zip(mine, theirs, strict=True))
+
+
+def digest_of(values: Iterable[Any] | None) -> Digest | None:
+    """Return a digest that was written as a list."""
+    return None if values is None else Digest(*values)
 
 
 class Digests:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, grouped, grouped_pairs
 from distcheck.core.registry import probe
-from distcheck.runtime.coordination.digests import Digest
+from distcheck.runtime.coordination.digests import Digest, digest_of
 from distcheck.runtime.coordination.locations import few_rank_names, where_of
 from distcheck.runtime.coordination.protocol import DRIFT_REPORTED, PREFIX, REPLICAS_UNCHECKED, REPORTED, packed
 from distcheck.runtime.coordination.store_client import StoreClient
@@ -405,10 +405,6 @@ def row_of(values: Iterable[Any]) -> ReplicaRow:
     row = ReplicaRow(*values)
     return row._replace(
         ranks=tuple(row.ranks), rates=tuple(row.rates), reduced=tuple(row.reduced),
-        values={name: (_digest(gradient), Digest(*value)) for name, (gradient, value) in row.values.items()},
+        values={name: (digest_of(gradient), Digest(*value)) for name, (gradient, value) in row.values.items()},
         rest={name: Digest(*value) for name, value in row.rest.items()},
     )  # fmt: skip
-
-
-def _digest(values: Iterable[Any] | None) -> Digest | None:
-    return None if values is None else Digest(*values)

@@ -25,7 +25,7 @@ from distcheck.runtime.coordination.reductions import MOST_RANKS, GradientStep
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
 from .clipping import ClipObserver, ClippedGradients
-from .copy_observer import CopyObserver
+from .copy_observer import CopyObserver, learning_rates
 from .drift import ReplicaRow
 from .mesh_replicas import DividedModules, local_of
 from .patching import wrap
@@ -448,7 +448,7 @@ class TrainingObserver:
             changed = wrapped.changed({name: one for name, one in kept if name in values})
             row = ReplicaRow(
                 0, self._numbered(wrapped.key, optimizer), wrapped.ranks, steps.count, number, wrapped.network, place,
-                _rates(optimizer), values, rest, unreduced={"": why, **dict(changed)},
+                learning_rates(optimizer), values, rest, unreduced={"": why, **dict(changed)},
             )  # fmt: skip
             self._add(row)
         return {id(one) for _, one in named}
@@ -472,7 +472,8 @@ class TrainingObserver:
         for replicas in self._divided.replicas(optimizer, owned):
             title = f"mesh {','.join(map(str, replicas.ranks))}{' computed' * replicas.computed}"
             row = ReplicaRow(
-                0, self._numbered(title, optimizer), replicas.ranks, steps.count, 0, "", place, _rates(optimizer),
+                0, self._numbered(title, optimizer), replicas.ranks, steps.count, 0, "", place,
+                learning_rates(optimizer),
                 *self._digests_of(replicas.named, optimizer, steps, with_gradients=with_gradients),
                 computed=replicas.computed,
             )  # fmt: skip
@@ -558,7 +559,7 @@ class TrainingObserver:
     def _add_by_hand(self, optimizer: Any, steps: _Steps, place: str, title: str, named: list[tuple[str, Any]]) -> None:
         row = ReplicaRow(
             0, self._numbered(f"{title}.manual", optimizer), self._calls.groups[title], steps.count,
-            self._calls.entered.get(title, 0), "", place, _rates(optimizer),
+            self._calls.entered.get(title, 0), "", place, learning_rates(optimizer),
             *self._digests_of(named, optimizer, steps, with_gradients=True),
             reduced=tuple(self._reduced[one.grad.data_ptr()].call.number for _, one in named),
         )  # fmt: skip
@@ -632,7 +633,3 @@ def _buffers(network: Any) -> Iterator[tuple[str, Any]]:
         for name, buffer in module._buffers.items():
             if name not in module._non_persistent_buffers_set and not _OWN_BUFFERS.search(name):
                 yield f"{path}.{name}".lstrip("."), buffer
-
-
-def _rates(optimizer: Any) -> tuple[float, ...]:
-    return tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)

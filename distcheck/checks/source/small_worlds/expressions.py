@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from . import builtins_known, torch_calls
+from . import builtins_known, tensors, torch_calls
 from .rank_state import MUTABLE, RankState
 from .values import (
     RESULT,
@@ -139,7 +139,7 @@ class Expressions(RankState):
                 return Bound(found.function, (owner,)) if found.how == "classmethod" else found.function
             return UNKNOWN if found is None else found
         if isinstance(owner, Tensor):
-            return torch_calls.tensor_attribute(self, owner, name)
+            return tensors.attribute(self, owner, name)
         if isinstance(owner, Work):
             return torch_calls.work_attribute(self, owner, name)
         if isinstance(owner, Group):
@@ -167,7 +167,7 @@ class Expressions(RankState):
         owner = self.value(node.value, frame)
         index = self.value(node.slice, frame)
         if isinstance(owner, Tensor):
-            return torch_calls.item_of_tensor(self, owner, index)
+            return tensors.item(owner, index)
         if isinstance(owner, Outside):
             if owner.name == "os.environ" and isinstance(index, str):
                 return self.environment.get(index, UNKNOWN)
@@ -430,7 +430,7 @@ class Expressions(RankState):
         if isinstance(value, torch_calls.Loader):
             return value.batches()
         if isinstance(value, Tensor) and value.shape and value.shape[0] <= builtins_known.LONGEST:
-            return [torch_calls.item_of_tensor(self, value, place) for place in range(value.shape[0])]
+            return [tensors.item(value, place) for place in range(value.shape[0])]
         return None
 
     def text_of(self, value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from . import builtins_known, communication, tensors
 from .follower import Follower
 from .matching import Call, NotApplicable
-from .values import UNKNOWN, Group, Instance, Native, Options, Outside, ScriptExit, Supply, Tensor, Undecided, Work
+from .values import UNKNOWN, Group, Instance, Native, Options, Outside, ScriptExit, Supply, Undecided, Work
 
 _D = "torch.distributed."
 _WORLD = frozenset([_D + "group.WORLD", _D + "GroupMember.WORLD", _D + "distributed_c10d.group.WORLD"])
@@ -233,16 +233,6 @@ def _sampler(follows: Follower, given: list[Any], keywords: dict[str, Any]) -> A
 
 
 # attributes of what is modelled
-
-
-def tensor_attribute(follows: Follower, owner: Tensor, name: str) -> Any:
-    """Return an attribute of a tensor."""
-    return tensors.attribute(follows, owner, name)
-
-
-def item_of_tensor(follows: Follower, owner: Tensor, index: Any) -> Any:
-    """Return ``tensor[index]``."""
-    return tensors.item(owner, index)
 
 
 def work_attribute(follows: Follower, owner: Work, name: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from distcheck.core.model import NotApplicable, Unavailable
 from distcheck.core.registry import fact
-from distcheck.runtime.coordination.digests import Digest
+from distcheck.runtime.coordination.digests import Digest, digest_of
 from distcheck.runtime.coordination.logged_events import LoggedEvent
 
 from .plan import End, Rehearsal
@@ -158,14 +158,10 @@ def _step(row: LoggedEvent) -> OptimizerStep:
         nth=data.get("count", 0),
         around=tuple(place for place, _ in data.get("around", ())),
         parameters={
-            name: ParameterState(state, _digest(gradient), Digest(*value))
+            name: ParameterState(state, digest_of(gradient), Digest(*value))
             for name, state, gradient, value in data["parameters"]
         },
     )
-
-
-def _digest(values: Any) -> Digest | None:
-    return None if values is None else Digest(*values)
 
 
 def _changes(rehearsal: Rehearsal) -> Iterator[ModelChange]:
