@@ -133,7 +133,11 @@ def the_cause_is_in_the_log(timeline: Timeline) -> Iterator[LogFinding]:
     waited = any(event.kind is Kind.TIMEOUT for event in timeline.events)
     if (not lost and (not ended or waited)) or any(worker.exitcode == -9 for worker in timeline.workers):
         return
-    dead = [worker for worker in timeline.workers if worker.exitcode not in (None, 0, *ENDED_BY_SIGTERM)]
+    dead = [
+        worker
+        for worker in timeline.workers
+        if (worker.first if worker.exitcode is None else worker.exitcode not in (0, *ENDED_BY_SIGTERM))
+    ]
     where = _where_to_look(timeline, lost)
     events = lost or ended
     name, options = keep_each_log(timeline)

@@ -58,6 +58,7 @@ def scheduler_of(timeline: Timeline) -> str | None:
 _KEEPS = {
     "accelerate": ("accelerate launch", "--log_dir logs --tee 3"),
     "deepspeed": ("deepspeed", "--enable_each_rank_log logs"),
+    "paddle": ("paddle.distributed.launch", "--log_dir logs"),
     "slurm": ("srun", "--output=rank-%t.log"),
     "mpi": ("mpirun", "--output-filename logs"),
 }
@@ -71,6 +72,8 @@ def keep_each_log(timeline: Timeline) -> tuple[str, str]:
         came_through(event, "deepspeed/launcher/") or "deepspeed" in event.text for event in timeline.of("worker-ended")
     ):
         return _KEEPS["deepspeed"]
+    if any("trainer process with rank=" in event.text for event in timeline.of("worker-ended", "workers-ended")):
+        return _KEEPS["paddle"]
     by_torchrun = timeline.has("omp-threads-default", "elastic-report")
     return _KEEPS.get((None if by_torchrun else scheduler_of(timeline)) or "", ("torchrun", "--log-dir logs --tee 3"))
 

@@ -24,7 +24,7 @@ from .headings import SECTION, SECTION_ROWS, Sections, named_above
 from .known_lines import KnownLines
 from .leading_rows import ERROR_LINE, ERROR_LINES, EXCEPTION, FRAME, REPORTS, RESTART, STARTERS, TRACEBACK
 from .matching import LONGEST_LINE, Matcher
-from .model import LONGEST_TEXT, Dump, LineAuthor, LogReading, LogSource, WorkerFailure
+from .model import LONGEST_TEXT, Dump, LineAuthor, LogReading, LogSource, Traceback, WorkerFailure
 from .prefixes import UNKNOWN_WRITER, LineHead, Prefixes
 from .rank_streams import ALL_UP_TO, RankStreams
 from .sources import LogInput, Text, find
@@ -43,6 +43,7 @@ _HEADER = "Traceback (most recent call last):"
 _MOST_HEADLESS = 200
 #: Programs whose own traceback only reports that a worker failed.
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
+_SPAWN = "torch/multiprocessing/spawn.py"
 _LAUNCHERS_MODULES = ("torch/distributed/run.py", "accelerate/commands/launch.py", "deepspeed/launcher/runner.py")
 #: Lines that resemble an error are searched until so many were found.
 _MOST_ERROR_LINES = 3000
@@ -554,8 +555,7 @@ class SourceReader:
         if not text and traceback.frames:
             last = traceback.frames[-1]
             text = f'File "{last.path}", line {last.line}, in {last.function}'
-        is_launchers = not traceback.exception and traceback.frames and _is_of_a_launcher(traceback.frames[0].path)
-        row = Signature(EXCEPTION, Kind.TABLE if is_launchers else Kind.FAILURE, "", ())
+        row = Signature(EXCEPTION, Kind.TABLE if _is_of_a_launcher(traceback) else Kind.FAILURE, "", ())
         time = finished.head.time
         number = self._events.add(row, _raiser(finished), finished.line, time, text[:LONGEST_TEXT], clean=shown)
         if number is not None:
@@ -652,7 +652,15 @@ def _raiser(finished: Finished) -> LineAuthor:
     return finished.head.who if finished.of_rank is None else LineAuthor(finished.of_rank)
 
 
-def _is_of_a_launcher(path: str) -> bool:
+def _is_of_a_launcher(traceback: Traceback) -> bool:
+    """Whether a traceback only reports that a worker failed."""
+    if not traceback.frames:
+        return False
+    if traceback.exception:
+        # torch.multiprocessing.spawn up to torch 1.6: the message is the traceback of the process
+        last = traceback.frames[-1].path.replace("\\", "/")
+        return traceback.exception == "Exception" and not traceback.message and last.endswith(_SPAWN)
+    path = traceback.frames[0].path
     return os.path.basename(path) in _LAUNCHERS or path.endswith(_LAUNCHERS_MODULES)
 
 

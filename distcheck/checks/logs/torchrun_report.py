@@ -57,6 +57,8 @@ _MPIRUN = lazy(
     r"process rank (?P<rank>\d{1,10}) with PID (?P<pid>\d{1,10}) on node(?: (?P<host>[\w.-]+))? exited on signal "
     r"(?P<number>\d{1,10})"
 )
+#: torch.multiprocessing.spawn's head of the traceback of the process that failed first.
+_RAISED = lazy(r"-- Process (?P<local_rank>\d{1,10}) terminated with the following error:")
 #: Open MPI's and Horovod's reports of the first process that failed; its exit code is another line.
 _FIRST_OF_MPI = lazy(
     r"Process name: (?:\[(?:\[\d{1,10},\d{1,10}\]|[\w.@-]{1,100}),(?P<rank>\d{1,10})\]|(?P<task>\d{1,10}))$"
@@ -89,21 +91,23 @@ _ABORT_OF_HYDRA = lazy(
     r"(?:Abort\(-?[1-9]\d{0,9}\) on node \d{1,10} \(rank (?P<rank>\d{1,10}) in comm 0\)"
     r"|application called MPI_Abort\(MPI_COMM_WORLD, -?[1-9]\d{0,9}\) - process (?P<task>\d{1,10}))"
 )
+#: Paddle's launcher lists the trainers that it found dead; of several, the first is unknown.
+_PADDLE = lazy(r"trainer process with rank=\[(?P<rank>\d{1,10})\] was aborted")
 #: Kubeflow's operator reports the end of a pod.
 _POD = lazy(
     r"(?:Error pod (?P<host>[\w.-]{1,253}) container \S{1,63} exitCode:"
     r"|Pod: [\w-]{1,63}\.(?P<pod>[\w.-]{1,190}) exited with code) (?P<code>[1-9]\d{0,9})"
 )
 _LINES = (
-    _ENDED, _OLD, _SPAWNED, _DEEPSPEED, _CALLED, _SRUN, _MPIRUN, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN, _HOROVOD,
-    _LIGHTNING, _PALS, _COMPOSER, _OF_COMPOSER, _ABORT, _ABORT_OF_HYDRA, _POD,
+    _ENDED, _OLD, _SPAWNED, _RAISED, _DEEPSPEED, _CALLED, _SRUN, _MPIRUN, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN,
+    _HOROVOD, _LIGHTNING, _PALS, _COMPOSER, _OF_COMPOSER, _ABORT, _ABORT_OF_HYDRA, _PADDLE, _POD,
 )  # fmt: skip
 #: Lines with the command of the last process that the launcher started, whichever failed: its variable ``cmd`` (torch
 #: 1.8 ``distributed/launch.py``, DeepSpeed 0.15 ``launcher/launch.py``). Local rank 0 is the last only if it is alone.
 _NAME_THE_LAST = (_DEEPSPEED, _CALLED)
 #: Lines that name the process which failed first. An agent's line is of the first of its host, and with several hosts
 #: another may have been before.
-_NAME_THE_FIRST = (_SPAWNED, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN, _ABORT, _ABORT_OF_HYDRA)
+_NAME_THE_FIRST = (_SPAWNED, _RAISED, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN, _ABORT, _ABORT_OF_HYDRA, _PADDLE)
 #: srun's words for signals; it writes the code where there is none.
 _HOW = {
     "Killed": -9,

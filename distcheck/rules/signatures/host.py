@@ -34,7 +34,8 @@ ROWS: tuple[Signature, ...] = (
         (r"Unexpected bus error encountered in worker\. This might be caused by insufficient shared memory",
          "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory "
          "(shm)."),
-        (r"DataLoader worker \(pid(?:\(s\))? (?P<pid>\d+)[\d, ]{0,80}\) is killed by signal: Bus error",
+        (r"DataLoader (?:worker|process) \(pid(?:\(s\))? +(?P<pid>\d+)[\d, ]{0,80}\) (?:exited )?is killed by signal: "
+         r"Bus error",
          "RuntimeError: DataLoader worker (pid 4811) is killed by signal: Bus error. It is possible that "
          "dataloader's workers are out of shared memory. Please try to raise your shared memory limit.")),
     *spellings("shm-is-small", Kind.NOTICE, ("DC320",),
@@ -126,15 +127,20 @@ ROWS: tuple[Signature, ...] = (
          "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/docker/4f,task_memcg=/docker/4f,task=python,pid=4711,uid=0"),
         (r"\w{1,15} invoked oom-killer: ",
          "[812345.120110] python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0"),
-        (r"OOMKilled", "    Reason:       OOMKilled", "pod train-worker-3 terminated: OOMKilled (exit code 137)"),
+        (r"OOMKill(?:ed|ing)?\b",
+         "    Reason:       OOMKilled",
+         "pod train-worker-3 terminated: OOMKilled (exit code 137)",
+         "Restart Reason: OOMKill (memory exceeded limit, SIGKILL)"),
         (r"killed due to (?:the node running low on memory|memory pressure \(OOM\))",
          "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
          "(raylet) 2 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other "
          "reasons at node (ID: 4f12, IP: 10.0.0.5) over the last time period."),
         (r"TERM_MEMLIMIT: job killed after reaching LSF memory usage limit",
          "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit."),
-        (r"DataLoader worker \(pid(?:\(s\))? (?P<pid>\d+)[\d, ]{0,80}\) is killed by signal: Killed",
-         "RuntimeError: DataLoader worker (pid 4811) is killed by signal: Killed.")),
+        (r"DataLoader (?:worker|process) \(pid(?:\(s\))? +(?P<pid>\d+)[\d, ]{0,80}\) (?:exited )?is killed by signal: "
+         r"Killed",
+         "RuntimeError: DataLoader worker (pid 4811) is killed by signal: Killed.",
+         "SystemError: (Fatal) DataLoader process (pid   4811) exited is killed by signal: Killed.")),
     *spellings("host-allocation", Kind.CAUSE, ("DC323",),
         (r"DefaultCPUAllocator: (?:can't allocate|not enough) memory: you tried to allocate (?P<bytes>\d+) bytes",
          "RuntimeError: [enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: "

@@ -90,6 +90,9 @@ _WORKERS = (
          "Abort(1) on node 3 (rank 3 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 1) - process 3"),
         (r"application called MPI_Abort\(MPI_COMM_WORLD, -?[1-9]\d*\) - process (?P<rank>\d+)",
          "application called MPI_Abort(MPI_COMM_WORLD, 1) - process 3"),
+        (r"trainer process with rank=\[(?P<rank>\d+)\] was aborted",
+         "ERROR 2026-11-22 09:12:41,611 launch_utils.py:545] ABORT!!! Out of all 4 trainers, the trainer process with "
+         "rank=[3] was aborted. Please check its log."),
         (r"Error pod (?P<host>[\w.-]{1,253}) container \S{1,63} exitCode: (?P<exitcode>[1-9]\d*)",
          "DEBUG events Error pod bert-worker-0 container pytorch exitCode: 1 terminated message:"),
         (r"Pod: [\w-]{1,63}\.(?P<host>[\w.-]{1,190}) exited with code (?P<exitcode>[1-9]\d*)",
@@ -109,6 +112,8 @@ _WORKERS = (
          "ORTE was unable to reliably start one or more daemons.",
          "An ORTE daemon has unexpectedly failed after launch and before communicating back to mpirun.")),
     *spellings("workers-ended", Kind.TABLE, (),
+        (r"trainer process with rank=\[(?P<tasks>\d+(?:, \d+){1,1000})\] was aborted",
+         "ABORT!!! Out of all 4 trainers, the trainer process with rank=[0, 2] was aborted. Please check its log."),
         (r"srun: error: (?P<host>[\w.,\[\]-]{1,64}): tasks (?P<tasks>[\d,-]{1,80}): "
          r"(?:Exited with exit code (?P<exitcode>\d+)|(?P<how>Killed|Terminated|Segmentation fault|Aborted))",
          "srun: error: node02: tasks 4-7: Exited with exit code 1",

@@ -145,7 +145,8 @@ _STORE = (
          "Fatal Python error: Aborted"),
         (r"Unexpected segmentation fault encountered in worker",
          "ERROR: Unexpected segmentation fault encountered in worker."),
-        (r"DataLoader worker \(pid(?:\(s\))? (?P<pid>\d+)[\d, ]{0,80}\) is killed by signal: (?:Aborted|Segmentation)",
+        (r"DataLoader (?:worker|process) \(pid(?:\(s\))? +(?P<pid>\d+)[\d, ]{0,80}\) (?:exited )?is killed by signal: "
+         r"(?:Aborted|Segmentation)",
          "RuntimeError: DataLoader worker (pid 4811) is killed by signal: Segmentation fault."),
         (r"double free or corruption|(?:free|realloc|munmap_chunk)\(\): invalid (?:pointer|size|next size)"
          r"|malloc\(\): (?:corrupted|memory corruption|invalid)",

@@ -35,6 +35,43 @@ def test_a_cause_that_is_not_in_the_text_is_not_checked(
     assert ("the cause" in {each.what for each in report.not_checked}) is undecided
 
 
+_SPAWN = "/opt/env/lib/python3.7/site-packages/torch/multiprocessing/spawn.py"
+_OF_A_PARENT = """Traceback (most recent call last):
+  File "train.py", line 20, in <module>
+    {call}
+  File "{path}", line 118, in join
+    raise Exception(msg)
+Exception:
+
+"""
+_OF_A_CHILD = """-- Process 3 terminated with the following error:
+Traceback (most recent call last):
+  File "train.py", line 12, in run
+    for batch in loader:
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "guilty"),
+    [
+        (_OF_A_PARENT.format(call="mp.spawn(run)", path=_SPAWN) + _OF_A_CHILD, {"rank": 3, "local_rank": 3}),
+        (
+            _OF_A_PARENT.format(call="mp.spawn(run)", path=_SPAWN) + _OF_A_CHILD + "KeyError: 4\n",
+            {"rank": 3, "local_rank": 3},
+        ),
+        (
+            _OF_A_PARENT.format(call="mp.spawn(run)", path=_SPAWN) + _OF_A_CHILD.split("\n", 1)[0] + "\nKeyError: 4\n",
+            {"rank": 3},
+        ),
+        # an exception of the script that only looks like the parent's
+        (_OF_A_PARENT.format(call="join()", path="pool.py"), {}),
+    ],
+)
+def test_the_traceback_of_a_parent_only_reports_its_process(text: str, guilty: dict[str, int], tmp_path: Path) -> None:
+    story = diagnose_log(log(tmp_path, text)).story
+    assert (story["outcome"], story["guilty"]) == ("unnamed", guilty)
+
+
 @pytest.mark.parametrize(("others", "severity"), [(["step 1\n"], Severity.INFO), ([], Severity.ERROR)])
 def test_a_file_that_cannot_be_read_is_a_finding(others: list[str], severity: Severity, tmp_path: Path) -> None:
     missing = str(tmp_path / "no.log")

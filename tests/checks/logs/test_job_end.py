@@ -80,3 +80,7 @@ def test_whose_log_to_fetch_is_the_lost_ones_never_the_writers() -> None:
     ended = tuple(row._replace(exitcode=143) for row in table[1:])
     (one,) = the_cause_is_in_the_log(timeline(TABLE, workers=(table[0], *ended)))
     assert "log of rank 2, which the launcher reports as failed" in one.fix.text
+    # launchers that name the first without its status; an error file without one is of any worker
+    unknown = (table[0]._replace(exitcode=None), table[1]._replace(exitcode=None))
+    (one,) = the_cause_is_in_the_log(timeline(TABLE, workers=unknown))
+    assert "log of rank 2, which the launcher reports as failed" in one.fix.text

@@ -313,6 +313,7 @@ def test_no_advice_to_record_where_a_traceback_is_there(tmp_path: Path) -> None:
             "mpirun noticed that process rank 3 with PID 4711 on node node02 exited on signal 15",
             "--output-filename logs",
         ),
+        ("the trainer process with rank=[3] was aborted. Please check its log.", "--log_dir logs"),
         ("x", "--log-dir logs --tee 3"),
     ],
 )
