@@ -7,7 +7,9 @@ certain (an exception that was printed, a time-out, a lost peer) is outlived by 
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from distcheck.rules.signatures import Kind
@@ -30,6 +32,8 @@ _END = re.compile(
 _BAD = re.compile(r"(?i)error|exception|fail|abort|traceback|killed|timed? ?out|warn|\bFile \"|^frame #|\.py[:\"]")
 #: Lines of progress by others that show that a job lives; a step or two can still come out of a dying one's buffers.
 _SIGNS_OF_LIFE = 5
+#: Blocks of lines of a rank between those of others. Few are also of a buffer that was full several times.
+_TURNS = 3
 #: Functions in which a process's own stack begins: runpy, multiprocessing, torch.multiprocessing.spawn.
 _BEGINNINGS = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_wrap", "spawn_main"))
 
@@ -147,7 +151,7 @@ def _survived(reading: LogReading, event: Event, identities: Identities) -> bool
     ended = event.traceback is not None and is_uncaught(event.traceback)
     # NCCL names the process of a line, and the program's own lines name none
     by_nccl = event.traceback is None and event.who.rank is None and "NCCL WARN" in event.text
-    progressed, finished = False, set[int]()
+    progressed, finished, writers = False, set[int](), list[int]()
     for line, who, text in reading.tail:
         if line <= event.until or _BAD.search(text):
             continue
@@ -160,15 +164,24 @@ def _survived(reading: LogReading, event: Event, identities: Identities) -> bool
             # a batch script prints its last line whatever happened
             if at_end and progressed:
                 return True
-        if at_end and writer.rank is not None:
-            finished.add(writer.rank)
+        if writer.rank is not None:
+            writers.append(writer.rank)
+            if at_end:
+                finished.add(writer.rank)
     if event.who.rank is not None or len(finished) < 2:
         return False
-    # one of the ranks wrote it, and all of them reported their end below; what none wrote above it may be of a buffer
-    # that was written later
+    # one of the ranks wrote it, and all of them reported their end below
     streams = [(identities.of(stream.who, event.source).rank, stream.first_line) for stream in reading.rank_streams]
     seen, before = {rank for rank, _ in streams} - {None}, {rank for rank, line in streams if line < event.line}
-    return finished == seen == set(range(identities.world_size or len(finished))) and finished <= before
+    everyone = finished == seen == set(range(identities.world_size or len(finished)))
+    # what a rank did not write above it may be of a buffer that was written later
+    return everyone and (finished <= before or _are_unbuffered(writers, finished))
+
+
+def _are_unbuffered(writers: Sequence[int], ranks: set[int]) -> bool:
+    """Whether the lines of these ranks take turns: a buffer that is written at the end of a process is one block."""
+    turns = Counter(rank for rank, _ in itertools.groupby(writers))
+    return all(turns[rank] >= _TURNS for rank in ranks)
 
 
 def _lives(reading: LogReading, last: Event | None, number: int, identities: Identities, since: int) -> bool:
