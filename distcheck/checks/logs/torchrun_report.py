@@ -93,6 +93,11 @@ _ABORT_OF_HYDRA = lazy(
 )
 #: Paddle's launcher lists the trainers that it found dead; of several, the first is unknown.
 _PADDLE = lazy(r"trainer process with rank=\[(?P<rank>\d{1,10})\] was aborted")
+#: Flux reports the first task that failed, or left while others went on.
+_FLUX = lazy(
+    r"flux-shell\[\d{1,6}\]: FATAL: (?:doom|task-exit): .{0,200}\brank (?P<rank>\d{1,10}) on host "
+    r"(?P<host>[\w.-]{1,64}) (?:exited|failed) and "
+)
 #: Kubeflow's operator reports the end of a pod.
 _POD = lazy(
     r"(?:Error pod (?P<host>[\w.-]{1,253}) container \S{1,63} exitCode:"
@@ -100,14 +105,14 @@ _POD = lazy(
 )
 _LINES = (
     _ENDED, _OLD, _SPAWNED, _RAISED, _DEEPSPEED, _CALLED, _SRUN, _MPIRUN, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN,
-    _HOROVOD, _LIGHTNING, _PALS, _COMPOSER, _OF_COMPOSER, _ABORT, _ABORT_OF_HYDRA, _PADDLE, _POD,
+    _HOROVOD, _LIGHTNING, _PALS, _COMPOSER, _OF_COMPOSER, _ABORT, _ABORT_OF_HYDRA, _PADDLE, _FLUX, _POD,
 )  # fmt: skip
 #: Lines with the command of the last process that the launcher started, whichever failed: its variable ``cmd`` (torch
 #: 1.8 ``distributed/launch.py``, DeepSpeed 0.15 ``launcher/launch.py``). Local rank 0 is the last only if it is alone.
 _NAME_THE_LAST = (_DEEPSPEED, _CALLED)
 #: Lines that name the process which failed first. An agent's line is of the first of its host, and with several hosts
 #: another may have been before.
-_NAME_THE_FIRST = (_SPAWNED, _RAISED, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN, _ABORT, _ABORT_OF_HYDRA, _PADDLE)
+_NAME_THE_FIRST = (_SPAWNED, _RAISED, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN, _ABORT, _ABORT_OF_HYDRA, _PADDLE, _FLUX)
 #: srun's words for signals; it writes the code where there is none.
 _HOW = {
     "Killed": -9,

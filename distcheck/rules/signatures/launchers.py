@@ -93,6 +93,10 @@ _WORKERS = (
         (r"trainer process with rank=\[(?P<rank>\d+)\] was aborted",
          "ERROR 2026-11-22 09:12:41,611 launch_utils.py:545] ABORT!!! Out of all 4 trainers, the trainer process with "
          "rank=[3] was aborted. Please check its log."),
+        (r"FATAL: (?:doom|task-exit): .{0,200}\brank (?P<rank>\d+) on host (?P<host>[\w.-]{1,64}) "
+         r"(?:exited|failed) and ",
+         "flux-shell[0]: FATAL: doom: sh: rank 3 on host node02 exited and exit-timeout=30s has expired",
+         "0.037s: flux-shell[0]: FATAL: task-exit: sh: task rank 1 on host node01 failed and exit-on-error is set"),
         (r"Error pod (?P<host>[\w.-]{1,253}) container \S{1,63} exitCode: (?P<exitcode>[1-9]\d*)",
          "DEBUG events Error pod bert-worker-0 container pytorch exitCode: 1 terminated message:"),
         (r"Pod: [\w-]{1,63}\.(?P<host>[\w.-]{1,190}) exited with code (?P<exitcode>[1-9]\d*)",
@@ -112,6 +116,10 @@ _WORKERS = (
          "ORTE was unable to reliably start one or more daemons.",
          "An ORTE daemon has unexpectedly failed after launch and before communicating back to mpirun.")),
     *spellings("workers-ended", Kind.TABLE, (),
+        (r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+         "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES"),
+        (r"flux-job: task\(s\) exited with exit code [1-9]",
+         "flux-job: task(s) exited with exit code 1"),
         (r"trainer process with rank=\[(?P<tasks>\d+(?:, \d+){1,1000})\] was aborted",
          "ABORT!!! Out of all 4 trainers, the trainer process with rank=[0, 2] was aborted. Please check its log."),
         (r"srun: error: (?P<host>[\w.,\[\]-]{1,64}): tasks (?P<tasks>[\d,-]{1,80}): "

@@ -35,6 +35,20 @@ def test_a_cause_that_is_not_in_the_text_is_not_checked(
     assert ("the cause" in {each.what for each in report.not_checked}) is undecided
 
 
+@pytest.mark.parametrize(
+    ("line", "outcome"),
+    [
+        ("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 4711 RUNNING AT node01", "consequences"),
+        ("flux-job: task(s) exited with exit code 1", "consequences"),
+        ("flux-job: task(s) exited with exit code 0", "clean"),
+        ("ABORT!!! Out of all 4 trainers, the trainer process with rank=[0, 2] was aborted.", "consequences"),
+        ("launch.py:263] Local processes completed.", "clean"),
+    ],
+)
+def test_a_launcher_that_reports_a_failure_ends_no_job_well(line: str, outcome: str, tmp_path: Path) -> None:
+    assert diagnose_log(log(tmp_path, f"step 4 loss 0.3\n{line}\n")).story["outcome"] == outcome
+
+
 _SPAWN = "/opt/env/lib/python3.7/site-packages/torch/multiprocessing/spawn.py"
 _OF_A_PARENT = """Traceback (most recent call last):
   File "train.py", line 20, in <module>

@@ -130,6 +130,13 @@ def test_a_report_that_never_ends_is_given_up() -> None:
         ("CalledProcessError: Command '['p', '--local_rank=7']' died with <Signals.SIGSEGV: 11>.", None, None, -11),
         ("-- Process 3 terminated with the following error:", None, 3, None),
         ("ABORT!!! Out of all 4 trainers, the trainer process with rank=[3] was aborted. See", 3, None, None),
+        (
+            "flux-shell[0]: FATAL: doom: sh: rank 3 on host node02 exited and exit-timeout=30s has expired",
+            3,
+            None,
+            None,
+        ),
+        ("flux-shell[0]: FATAL: task-exit: sh: task rank 1 on host n1 failed and exit-on-error is set", 1, None, None),
         ("srun: error: node02: task 5: Out Of Memory", 5, None, -9),
         ("srun: error: node02: task 5: Exited with exit code 3", 5, None, 3),
         ("process rank 3 with PID 4711 on node node02 exited on signal 9 (Killed).", 3, None, -9),
@@ -164,6 +171,8 @@ def test_one_line_for_one_worker(line: str, rank: int | None, local_rank: int | 
     [
         "node02.hsn: rank 3 exited with code 0",
         "Rank 2 crashed",
+        "flux-shell[0]: DEBUG: task-exit: task rank 1 on host node01 exited",
+        "flux-job: task(s) exited with exit code 1",
         # which of two was the first is unknown
         "ABORT!!! Out of all 4 trainers, the trainer process with rank=[0, 2] was aborted. Please check its log.",
         "rank 0 died",
