@@ -178,6 +178,7 @@ LITERALS: dict[int, tuple[tuple[bytes, ...], bool]] = {
     1189466350: ((b'Error while creating shared memory segment ',), True),
     1192911391: ((b'Failed to open libibverbs.so',), True),
     1195565354: ((b'Of the allocated memory ',), True),
+    1200562823: ((b'ERROR: ',), True),
     1208541575: ((b'Cannot re-initialize ',), True),
     1215432986: ((b' DUE TO NODE FAILURE',), True),
     1219126829: ((b' operation to complete',), True),

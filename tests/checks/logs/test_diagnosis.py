@@ -49,6 +49,19 @@ def test_a_launcher_that_reports_a_failure_ends_no_job_well(line: str, outcome: 
     assert diagnose_log(log(tmp_path, f"step 4 loss 0.3\n{line}\n")).story["outcome"] == outcome
 
 
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("step 4 loss 0.3\nERROR: shard 3 is empty\n", "unnamed"),
+        # the training began after it
+        ("ERROR: pip's dependency resolver does not take into account all packages\nstep 1 loss 2.0\n", "clean"),
+        ("ERROR: the cache is empty\n" + "loading a shard\n" * 80, "clean"),
+    ],
+)
+def test_a_line_that_begins_with_error(text: str, outcome: str, tmp_path: Path) -> None:
+    assert diagnose_log(log(tmp_path, text)).story["outcome"] == outcome
+
+
 _SPAWN = "/opt/env/lib/python3.7/site-packages/torch/multiprocessing/spawn.py"
 _OF_A_PARENT = """Traceback (most recent call last):
   File "train.py", line 20, in <module>
