@@ -32,6 +32,7 @@ STILL_WAITING = {
     "DC518/bad_ray_names_the_dead_worker.log",
     "DC518/bad_ray_reports_a_dead_worker.log",
     "DC518/bad_unique_id_lost.log",
+    "DC518/bad_verl_names_the_dead_actor.log",
 }
 #: A host's name before a line ("gpu-b: ") counts as a prefix only where the file as a whole speaks for it.
 LABELLED = {"DC411/bad_master.log"}
