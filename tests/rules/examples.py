@@ -54,6 +54,7 @@ _IMPORTS = {
     "FSDP": "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP",
     "IterableDataset": "from torch.utils.data import IterableDataset",
     "Path": "from pathlib import Path",
+    "ShardedGradScaler": "from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler",
     "Subset": "from torch.utils.data import Subset",
     "TensorDataset": "from torch.utils.data import TensorDataset",
     "SummaryWriter": "from torch.utils.tensorboard import SummaryWriter",

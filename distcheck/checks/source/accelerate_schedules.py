@@ -1,4 +1,6 @@
-"""Schedules that Accelerate goes through once for each process, and whose length counts the steps of all (DC765)."""
+"""Schedules that Accelerate goes through once for each process: their length counts the steps of all, and a step for
+each epoch is one for each process (DC765).
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,11 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from . import call_paths, path_values
+from . import call_paths, path_values, rank_dependence
+from .models import calls_in, is_backward
 from .program import Program, SourceCall
-from .values import Kind
+from .source_text import last_name
+from .values import PARTIAL, Kind
 
 _PREPARE = "accelerate.Accelerator.prepare"
 #: Makers of schedules by their last name: where their length stands among the arguments.
@@ -30,6 +34,10 @@ _LIBRARIES = ("torch.optim.lr_scheduler.", "transformers.", "diffusers.optimizat
 _LONGEST_LINE = 400
 #: A length with one of these is the sum over the processes, or depends on the data of one.
 _COUNTED = re.compile(r"process|world|rank|\blen\(|ceil|/")
+#: Last names of what makes a scheduler.
+_SCHEDULES = re.compile(r"LR$|LROnPlateau$|^get_\w*schedule")
+#: What a schedule for epochs is made with, if it counts the processes itself.
+_PER_PROCESS = re.compile(r"process|world|gpu|rank", re.IGNORECASE)
 
 
 @probe(rules.DC765)
@@ -64,6 +72,89 @@ def _too_short(program: Program, made: SourceCall, prepare: SourceCall) -> Itera
         basis=(path.certainty,),
         severity=Severity.WARNING,
         flow=[made.as_step(), prepare.as_step()],
+    )
+
+
+@probe(rules.DC765)
+def schedules_of_epochs_are_not_prepared(program: Program) -> Iterator[Finding]:
+    """A scheduler that makes one step for each epoch is not prepared: Accelerate makes one for each process."""
+    made = {}
+    for prepare in program.calls_to(_PREPARE):
+        if _steps_for_each_process(prepare):
+            made |= {one: prepare for term in prepare.term[2] for one in _schedules_in(program, prepare, term)}
+    steps: dict[SourceCall, list[SourceCall]] = {}
+    for call in program.calls_named("step") if made else ():
+        of = {program.call_of(inner) for atom in call.receiver for inner in (*atom.of, atom)}
+        for one in of & made.keys():
+            if one is not None:
+                steps.setdefault(one, []).append(call)
+    for schedule, calls in steps.items():
+        first = calls[0]
+        if not all(_ends_an_epoch(program, call) for call in calls) or _counts_processes(program, schedule):
+            continue
+        path = call_paths.path_of_all_ranks(program, first)
+        if path is None or path_values.in_tests(path):
+            continue
+        yield first.found(
+            rules.DC765,
+            f"Accelerate prepared this scheduler ({made[schedule].place}), and steps it once for each process: one "
+            "epoch is num_processes steps of the schedule",
+            fix="do not prepare the scheduler, or create the Accelerator with step_scheduler_with_optimizer=False",
+            basis=(path.certainty,),
+            severity=Severity.WARNING,
+            flow=[schedule.as_step(), made[schedule].as_step(), first.as_step()],
+        )
+
+
+def _schedules_in(program: Program, prepare: SourceCall, term: int) -> Iterator[SourceCall]:
+    """Yield the calls that made the scheduler that is prepared here, if it can be nothing else."""
+    value = prepare.term_value(term)
+    made = [program.call_of(atom) for atom in value if str(atom.const).startswith(_LIBRARIES)]
+    if len(made) == len(value.atoms):
+        yield from (one for one in made if one is not None and _SCHEDULES.search(one.method))
+
+
+def _ends_an_epoch(program: Program, call: SourceCall) -> bool:
+    """Return whether a step of a scheduler comes once for each pass through a loader, on all ranks."""
+    if not call.loops or call.own_reached_by.who in PARTIAL:
+        return False
+    loop = call.loops[-1][0]
+    for row in call.rows_in(loop):
+        if not isinstance(row, SourceCall) or program.excludes(row, call):
+            continue
+        if is_backward(row) and _is_pass(program, row, loop):
+            return True
+        if any(
+            is_backward(inner) and _is_pass(program, inner, -1)
+            for function in program.functions(row)
+            for inner in calls_in(program, function)
+        ):
+            return True
+    return False
+
+
+def _is_pass(program: Program, backward: SourceCall, outer: int) -> bool:
+    """Return whether a loop inside of another one, which is no count, makes a backward pass for each of its items."""
+    inner = [
+        term for number, term in backward.loops if number > outer and program.blocks[backward.file][number][1] == "for"
+    ]
+    return bool(inner) and not any(
+        backward.terms[number][0] == "c" and last_name(backward.terms, backward.terms[number][1]) in ("range", "trange")
+        for number in program.subterms(backward.file, inner[0], names=False)
+    )
+
+
+def _counts_processes(program: Program, schedule: SourceCall) -> bool:
+    """Return whether what a scheduler is made with depends on the number of processes, or may."""
+    return any(
+        _PER_PROCESS.search(rank_dependence.names_in(schedule, term))
+        or any(
+            _PER_PROCESS.search("\n".join(program.lines(file)[scope.line - 1 : scope.end_line]))
+            for atom in schedule.term_value(term)
+            if atom.kind == Kind.FUNCTION
+            for file, scope in ((atom.const[0], program.scope(atom.const)),)
+        )
+        for term in schedule.argument_terms
     )
 
 

@@ -123,6 +123,13 @@ def wrapper_of(atom: Atom, *ways: str) -> Atom | None:
     return atom if atom.kind == Kind.WRAPPED and atom.const in ways else None
 
 
+def leaves_whole(wrap: SourceCall) -> bool:
+    """Return whether a wrapper of FSDP is given a strategy that leaves parameters and gradients whole, or may be."""
+    strategy = wrap.argument(2, "sharding_strategy")
+    known = (str(atom.const) for atom in strategy or () if atom.kind in (Kind.NAMED, Kind.CONST))
+    return any("NO_SHARD" in text for text in (wrap.argument_text(2, "sharding_strategy"), *known))
+
+
 def roots(program: Program, file: int, scope: int, term: int, known: list[WrappedModel]) -> list[Root]:
     """Return the wrapped models that a term is, or is a part of: ``model.module.backbone`` is a part of one.
 

@@ -19,6 +19,7 @@ from .models import (
     calls_in,
     comes_after,
     is_backward,
+    leaves_whole,
     lifted,
     made_by,
     model_of_parameters,
@@ -342,7 +343,7 @@ def clip_on_fsdp1(program: Program) -> Iterator[Finding]:
         if atom is None or value.wrapped("ddp", "fsdp2", "deepspeed", "prepared") is not None:
             continue
         wrap = program.call_of(atom)
-        if wrap is not None and _not_sharded(wrap):
+        if wrap is not None and leaves_whole(wrap):
             continue
         if call.inside("except") or any(
             _DISTINGUISHES.search(call.term_text(node[2]))
@@ -368,12 +369,6 @@ def clip_on_fsdp1(program: Program) -> Iterator[Finding]:
             severity=call.level_in_tests,
             flow=program.flow(atom.flow),
         )
-
-
-def _not_sharded(wrap: SourceCall) -> bool:
-    """Return whether a strategy is given that leaves gradients whole."""
-    text = wrap.argument_text(2, "sharding_strategy")
-    return "NO_SHARD" in text
 
 
 # DC756

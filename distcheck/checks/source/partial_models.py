@@ -15,7 +15,7 @@ from distcheck.core.registry import probe
 from . import vocabulary
 from .buffers import APEX, has_buffers
 from .collective_sequences import Sequences, condition_text, flow_of, guarded_calls, sequences_of, who_runs
-from .models import is_backward, without_gradients
+from .models import is_backward, leaves_whole, without_gradients
 from .program import Program, SourceCall
 from .rank_reach import Guard
 from .source_text import last_name
@@ -51,7 +51,7 @@ _OF_A_MODEL = "torch.distributed.checkpoint.state_dict."
 
 @probe(rules.DC704)
 def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
-    """A model in DDP is called by all ranks, or without its wrapper."""
+    """A model in DDP is called by all ranks, or without its wrapper; a model in FSDP by all ranks."""
     sequences = sequences_of(program)
     done: set[tuple[int, int]] = set()
     for call, guards in guarded_calls(program):
@@ -63,20 +63,24 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
             continue
         done.add((call.file, guard.block))
         inner, wrapper = found
-        if _sends_no_buffers_again(program, call, inner):
+        gathers = wrapper.const == "fsdp"
+        if not gathers and _sends_no_buffers_again(program, call, inner):
             continue
-        synchronises = _backward_follows(program, inner) or has_buffers(program, wrapper)
+        synchronises = gathers or _backward_follows(program, inner) or has_buffers(program, wrapper)
         if synchronises is False:
             continue
         model = call.term_text(call.term[1]) if inner == call else _passed(call)
         here = _place(call, inner)
-        subject = f"`{here.text()}` is a forward pass of DDP, which all ranks must run together"
+        kind = "FSDP, which gathers the shards of all ranks" if gathers else "DDP, which all ranks must run together"
+        subject = f"`{here.text()}` is a forward pass of {kind}"
         if here != inner:
-            subject = f"`{call.text()}` runs a forward pass of DDP ({inner.place}), which all ranks must run together"
+            subject = f"`{call.text()}` runs a forward pass ({inner.place}) of {kind}"
         yield here.found(
             rules.DC704,
             f"{subject}, but {_by(program, call, here, guard)}",
-            fix=f"run it on all ranks, or use the model without its wrapper on this rank: `{model}.module`"
+            fix="run it on all ranks: no rank has the whole model"
+            if gathers
+            else f"run it on all ranks, or use the model without its wrapper on this rank: `{model}.module`"
             if model
             else "run it on all ranks, or call the model without its wrapper: `.module`",
             basis=(guard.who, wrapper),
@@ -247,7 +251,13 @@ def _passed(call: SourceCall) -> str:
 
 
 def _synchronising(program: Program, value: Value) -> Atom | None:
-    """Return the DDP wrapper that a value is for sure; None where it may be bare, or has nothing to synchronise."""
+    """Return the wrapper of DDP or FSDP1 that a value is for sure; None where it may be bare, or has nothing to
+    synchronise.
+    """
+    sharded = _sharded(value)
+    if sharded is not None and sharded.const == "fsdp":
+        made = program.call_of(sharded)
+        return None if made is None or leaves_whole(made) else sharded
     wrappers = [atom for atom in value if atom.kind == Kind.WRAPPED and atom.const == "ddp"]
     if not wrappers or value.has(Kind.BARE):
         return None
@@ -266,7 +276,7 @@ def _is_of_apex(program: Program, wrapper: Atom) -> bool:
 
 
 def _forward(program: Program, call: SourceCall) -> tuple[SourceCall, Atom] | None:
-    """Return the forward pass of a DDP model that a call is, or that what it calls makes: its call and the wrapper."""
+    """Return the forward pass of a model in DDP or FSDP that a call is, or that what it calls makes, and wrapper."""
     wrapper = _called(program, call)
     if wrapper is not None:
         return call, wrapper
@@ -278,11 +288,13 @@ def _forward(program: Program, call: SourceCall) -> tuple[SourceCall, Atom] | No
 
 
 def _called(program: Program, call: SourceCall) -> Atom | None:
-    """Return the wrapper, where a call is one of a DDP model itself."""
+    """Return the wrapper, where a call is one of a wrapped model itself."""
     wrapper = _synchronising(program, call.callee)
-    if wrapper is None and call.method == "forward":
+    if wrapper is None and call.method in ("forward", "generate"):
         wrapper = _synchronising(program, call.receiver)
-    return wrapper
+        if wrapper is not None and call.method == "generate" and wrapper.const != "fsdp":
+            return None  # DDP has no such method
+    return None if wrapper is not None and call.within("summon_full_params") else wrapper
 
 
 def _forward_inside(
