@@ -16,6 +16,7 @@ from .path_values import CallPath, is_open, passed_term
 from .program import PARTIAL, EventRow, Function, Program, SourceCall, cached
 from .rank_conditions import has_stand_in, is_guarded
 from .source_text import last_name
+from .spawned_functions import calls_in_spawned
 from .values import Certainty, Kind, Who, added
 
 #: What makes a process one of several.
@@ -386,6 +387,8 @@ class _Search:
                 yield CallPath(self.target, calls, function, certainty)
         if sites:
             return
+        for inner, known in calls_in_spawned(program, function):
+            yield from self.ways(inner, (*calls, inner), added(certainty, known), seen)
         handed_in = _handed_in(program, function)
         for inner, call in handed_in:
             entered = (inner.file, inner.scope)

@@ -246,9 +246,9 @@ def _next_round(
         path, repository = one.file.path, one.file.repository
         top = (repository, _top(path))
         interest = interests.get(repository)
-        # what shares no folder with a file of interest can't import it, nor be imported by it
+        # what shares no folder with a file of interest can't import it, nor be imported by it, except by a script above
         if (
-            top in importing
+            (top in importing or (repository, "") in importing)
             and not imported.isdisjoint((repository, name) for name in _modules_of(path))
             # a package passes on what its modules define
             and (path.endswith("__init__.py") or one.helps)

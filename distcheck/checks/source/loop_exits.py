@@ -26,6 +26,9 @@ from .divergence import leaves_alone
 from .loader_loops import loaders_in
 from .program import EventRow, Program, SourceCall
 from .rank_reach import Guard
+from .source_text import last_name, operands
+from .summary import Block
+from .term_queries import given_terms
 from .undivided_data import is_divided
 from .unnoticed_failures import catches, handlers
 from .unreduced_metrics import exits_by_metrics
@@ -279,6 +282,108 @@ def _goes_on(program: Program, sequences: Sequences, row: EventRow, handler: int
         return True
     # one in an arm leaves the other arm, which gets to the end
     return all(any(node[1] == "if" and number > handler for number, node in one.blocks) for one in exits)
+
+
+@probe(rules.DC707)
+def clocks_bound_no_loop(program: Program) -> Iterator[Finding]:
+    """The number of steps of a loop with shared work, or its end, does not come from the clock of each rank."""
+    if not any(True for _ in program.calls_to(*_CLOCKS)):
+        return
+    sequences = sequences_of(program)
+    for file in range(len(program.index.files)):
+        for number, node in enumerate(program.blocks[file]):
+            if node[1] not in ("for", "while") or node[2] < 0:
+                continue
+            bound = _bound(program, file, node)
+            clock = None if bound < 0 else _clock_behind(program, file, bound)
+            if clock is None:
+                continue
+            row = next(iter(_rows_in_block(program, file, number)), None)
+            shared = None if row is None else _shared(program, sequences, row, number, "break")
+            if row is None or shared is None or partial_guards(row):
+                continue
+            line = program.line_name(file, node[4])
+            yield shared.found(
+                rules.DC707,
+                f"the loop in {line} ends by the clock of each rank ({clock.place}), so ranks make different numbers "
+                f"of steps, while `{shared.text()}` needs all ranks",
+                fix="let rank 0 decide and broadcast the number of steps, or all_reduce it with MIN before the loop",
+                severity=min(shared.milder_in_tests(rules.DC707), Severity.WARNING),
+                flow=[clock.as_step(), f"{program.place(file, node[4])}: the loop"],
+            )
+
+
+#: Clocks that each process reads alone.
+_CLOCKS = (
+    "time.time", "time.perf_counter", "time.monotonic", "time.process_time", "timeit.default_timer",
+)  # fmt: skip
+#: Calls that each rank may make with a number of its own, and that keep what it depends on.
+_COUNTS = frozenset(["range", "trange", "int", "max", "min", "round", "float", "ceil", "floor"])
+#: Callers are followed this far for the bound of a loop.
+_DEEPEST_BOUND = 3
+
+
+def _rows_in_block(program: Program, file: int, block: int) -> list[EventRow]:
+    """Return the rows that stand in a block, of whatever function."""
+    return next(
+        (
+            rows
+            for row in program.rows("call", (file,))
+            if any(number == block for number, _ in row.blocks)
+            for rows in (row.rows_in(block),)
+        ),
+        [],
+    )
+
+
+def _bound(program: Program, file: int, node: Block) -> int:
+    """Return the term that a loop ends by: the test of a ``while``, what ``range()`` counts to; -1 for others."""
+    terms = program.terms[file]
+    term = node[2]
+    if node[1] == "while":
+        return term if terms[term][0] == "=" else -1
+    for _ in range(_DEEPEST_BOUND):
+        names = program.bound(file, terms[term])
+        term = names[0] if len(names) == 1 else term
+        if terms[term][0] != "c" or not terms[term][2]:
+            return -1
+        name = last_name(terms, terms[term][1])
+        if name in ("range", "trange"):
+            return term
+        if name not in ("tqdm", "enumerate", "track"):
+            return -1
+        term = terms[term][2][0]
+    return -1
+
+
+def _clock_behind(program: Program, file: int, term: int, depth: int = 0) -> SourceCall | None:
+    """Return the reading of a clock that a number comes from, by arithmetic and parameters alone."""
+    terms = program.terms[file]
+    todo, seen = [term], set()
+    clock = None
+    while todo:
+        number = todo.pop()
+        if number < 0 or number in seen:
+            continue
+        seen.add(number)
+        parts = terms[number]
+        if parts[0] == "c":
+            call = SourceCall(program, file, parts[5])
+            if call.is_to(*_CLOCKS):
+                clock = clock or call
+            elif call.method in _COUNTS:
+                todo.extend(call.argument_terms)
+            continue
+        if parts[0] == "p" and depth < _DEEPEST_BOUND:
+            for caller in program.callers((file, parts[1]))[:10]:
+                given = given_terms(caller, (file, parts[1])).get(parts[2], -1)
+                clock = clock or (_clock_behind(program, caller.file, given, depth + 1) if given >= 0 else None)
+        elif parts[0] in ("o", "u", "=", "v", "?", "|"):
+            if parts[:2] == ("u", "reduced"):
+                return None
+            todo.extend(operands(parts) if parts[0] != "?" else parts[2:4])
+            todo.extend(program.bound(file, parts))
+    return clock
 
 
 def _is_rank_itself(program: Program, guard: Guard, file: int) -> bool:

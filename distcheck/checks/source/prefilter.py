@@ -43,7 +43,7 @@ HELPERS: tuple[bytes, ...] = (
     b"manual_seed", b"seed(", b"set_epoch", b"wandb", b"SummaryWriter", b"mlflow", b"comet_ml", b"neptune",
     b".backward(",
     b"load_state_dict", b"cuda", b"np.save", b"init_process",
-    b"torch.optim", b"clip_grad", b"requires_grad", b"extractall", b"TrainingArguments",
+    b"torch.optim", b"clip_grad", b"requires_grad", b"extractall", b"TrainingArguments", b"FileHandler",
 )  # fmt: skip
 #: Calls whose callers matter: what is done there depends on who gets there. By their last name, or with the module that
 #: they are imported from where the name alone is not enough.

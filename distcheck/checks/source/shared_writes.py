@@ -45,6 +45,8 @@ WRITERS = {
     "open": _WriteCall(0, "file"),
     "logging.FileHandler": _WriteCall(0, "filename"),
     "logging.basicConfig": _WriteCall(-1, "filename"),
+    "logging.handlers.RotatingFileHandler": _WriteCall(0, "filename"),
+    "logging.handlers.TimedRotatingFileHandler": _WriteCall(0, "filename"),
 }
 #: Methods that write a file, of a table or a figure, whatever their object is.
 _WRITING_METHODS = {
@@ -56,6 +58,7 @@ _MODES: dict[str, tuple[int | None, str, str]] = {
     "open": (1, "mode", "r"),
     "logging.FileHandler": (1, "mode", "a"),
     "logging.basicConfig": (None, "filemode", "a"),
+    "logging.handlers.RotatingFileHandler": (1, "mode", "a"),
 }
 _ACCELERATOR = "accelerate.Accelerator"
 #: Modes of a file that is written from its beginning.

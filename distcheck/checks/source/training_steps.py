@@ -14,6 +14,7 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from .collective_sequences import condition_text, flow_of, guarded_calls, partial_guards, sequences_of, who_runs
+from .learning_rates import keeps_wrapped_model, optimizers_changed
 from .models import (
     WrappedModel,
     calls_in,
@@ -102,6 +103,11 @@ def _change(
         else:
             return None
         return (what, (), None) if _trained_later(program, call) else None
+    for optimizer, kept in optimizers_changed(program, call):
+        if not _trained_later(program, call) and not call.loops:
+            break
+        if _optimizes(program, optimizer, known) or (kept and keeps_wrapped_model(program, call, known)):
+            return "changes the learning rate of a model in DDP, which has to be the same on all ranks", (), None
     averaged = _averaged(program, call)
     if averaged and (user := _used_by_all(program, call, averaged)) is not None:
         return f"updates parameters in place that all ranks use in {user.line_name}", (), None

@@ -42,6 +42,18 @@ def test_what_a_file_of_interest_imports_is_taken_back() -> None:
     assert set(analyse(files(deeds=SAVES, main=GUARDS)).files) == {"deeds.py", "main.py"}
 
 
+def test_what_a_script_above_all_folders_imports_is_taken_back() -> None:
+    script = GUARDS.replace("from deeds", "from lib.deeds")
+    assert set(analyse(files(**{"lib/deeds": SAVES, "lib/other": SAVES, "main": script})).files) == {
+        "lib/deeds.py",
+        "main.py",
+    }
+
+
+def test_what_a_script_of_another_folder_imports_stays_aside() -> None:
+    assert list(analyse(files(**{"lib/deeds": SAVES, "app/main": GUARDS})).files) == ["app/main.py"]
+
+
 def test_a_caller_without_a_literal_is_taken_back() -> None:
     assert set(analyse(files(call=CALLS, middle=MIDDLE)).files) == {"call.py", "middle.py"}
 

@@ -1,5 +1,7 @@
 import argparse
 import json
+import logging
+import logging.handlers
 import os
 
 import torch
@@ -11,6 +13,8 @@ def main(args: argparse.Namespace) -> None:
     local_rank = int(os.environ["LOCAL_RANK"])
     torch.cuda.set_device(local_rank)
     dist.init_process_group("nccl")
+    handler = logging.handlers.RotatingFileHandler(os.path.join(args.output, "run.log"), maxBytes=10000)  # expect: DC720=info
+    logging.getLogger().addHandler(handler)
     model = DDP(torch.nn.Linear(8, 8).cuda(), device_ids=[local_rank])
     for epoch in range(args.epochs):
         loss = model(torch.randn(4, 8, device="cuda")).mean()

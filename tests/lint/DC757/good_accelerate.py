@@ -13,7 +13,7 @@ def main(model, critic, loader, loss_of):
             accelerator.backward(loss_of(model(batch)))
             optimizer.step()
             optimizer.zero_grad()
-        scheduler.step()
+        scheduler.step()  # expect: DC765=warning
         if accelerator.is_main_process:
             critic(torch.ones(1)).sum().backward()
             own.step()

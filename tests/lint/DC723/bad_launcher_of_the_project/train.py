@@ -1,0 +1,28 @@
+"""A launcher of the project spawns the ranks, and gets the function that they run."""
+
+import torch
+from launch import launch_job
+
+
+class Learner:
+    def __init__(self, config):
+        self.model = torch.nn.Linear(2, 2).cuda()
+        self.path = config["path"]
+
+    def save(self):
+        torch.save({"model": self.model.state_dict()}, self.path)
+
+    def load(self):
+        checkpoint = torch.load(open(self.path, "rb"))  # expect: DC723
+        self.model.load_state_dict(checkpoint["model"])
+
+
+def main(config):
+    learner = Learner(config)
+    learner.load()
+    if torch.distributed.get_rank() == 0:
+        learner.save()
+
+
+if __name__ == "__main__":
+    launch_job({"gpus": 2, "path": "last.pt"}, func=main)
