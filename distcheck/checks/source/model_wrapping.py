@@ -39,7 +39,7 @@ _CUT = word_set("detach detach_ item tolist numpy argmax argmin argsort long int
 #: Attributes whose values carry no gradient.
 _CUT_ATTRIBUTES = frozenset(["data", "shape", "dtype", "device", "grad"])
 #: Methods of a module that compute nothing.
-_NOT_FORWARD = word_set(
+NOT_FORWARD = word_set(
     "parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict "
     "load_state_dict train eval to cuda cpu half float double bfloat16 requires_grad_ zero_grad apply generate "
     "register_forward_hook register_buffer get_parameter get_submodule no_sync share_memory type compile"
@@ -343,7 +343,7 @@ class _Candidates:
             return False
         terms = self.program.terms[call.file]
         number = call.term[1]
-        if terms[number][0] == "a" and terms[number][2] in _NOT_FORWARD:
+        if terms[number][0] == "a" and terms[number][2] in NOT_FORWARD:
             return False
         while terms[number][0] == "a":
             if terms[number][2] == "module":
@@ -369,7 +369,7 @@ def _around(program: Program, call: SourceCall, known: list[WrappedModel]) -> tu
         method = ""
         if atom.kind == Kind.METHOD and atom.of:
             method, atom = str(atom.const), atom.of[0]
-            if method in _NOT_FORWARD or method.startswith("_"):
+            if method in NOT_FORWARD or method.startswith("_"):
                 continue
         holder = wrapper_of(atom, "ddp") if atom.kind == Kind.BARE else None
         if holder is not None and holder.call in by_call and _unwraps(program, call):
@@ -381,7 +381,7 @@ def _around_raw(program: Program, call: SourceCall, known: list[WrappedModel]) -
     """Return the same for a network, or a method of it, that is called by the name from before it was wrapped."""
     network, term, method = call.callee, call.term[1], ""
     callee = call.terms[term]
-    if callee[0] == "a" and callee[2] not in _NOT_FORWARD and not callee[2].startswith("_"):
+    if callee[0] == "a" and callee[2] not in NOT_FORWARD and not callee[2].startswith("_"):
         network, term, method = call.receiver, callee[1], callee[2]
     if network.has(Kind.WRAPPED, Kind.BARE):
         return None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from . import source_text
 from .program import EventRow, Function, Program, SourceCall
-from .values import FlowStep, NoConstant, Value
+from .values import FlowStep, Kind, NoConstant, Value
 
 
 class CallPath(NamedTuple):
@@ -132,15 +132,23 @@ def _kept_on(call_path: CallPath, term: int) -> Value | None:
     if own[0] != "p" or own[2] != source_text.first_parameter(row.function):
         return None
     rows = (row, *call_path.calls)
-    for one, call in itertools.pairwise(rows):
-        if (one.file, one.scope) == init and isinstance(call, SourceCall):
-            passed = passed_term(program, call, init, kept[2])
-            if passed is None:
-                default = next(
-                    (given for given_name, given, _ in store.function.parameters if given_name == kept[2]), -1
-                )
-                return None if default < 0 or call.has_star else store.term_value(default)
-            return call.term_value(passed[1]) if passed[0] == call.file else None
+    made = next((call for one, call in itertools.pairwise(rows) if (one.file, one.scope) == init), None)
+    call = made if isinstance(made, SourceCall) else _constructor_of(call_path, (row.file, owner))
+    if call is None:
+        return None
+    passed = passed_term(program, call, init, kept[2])
+    if passed is None:
+        default = next((given for given_name, given, _ in store.function.parameters if given_name == kept[2]), -1)
+        return None if default < 0 or call.has_star else store.term_value(default)
+    return call.term_value(passed[1]) if passed[0] == call.file else None
+
+
+def _constructor_of(call_path: CallPath, owner: tuple[int, int]) -> SourceCall | None:
+    """Return the call that made the object whose method a way enters, if it is one of this class and no other."""
+    for call in call_path.calls:
+        atoms = call.receiver.atoms
+        if len(atoms) == 1 and atoms[0].kind == Kind.OBJECT and atoms[0].const == owner and atoms[0].call is not None:
+            return call.program.call_of(atoms[0])
     return None
 
 

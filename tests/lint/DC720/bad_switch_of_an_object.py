@@ -1,0 +1,29 @@
+"""The object is made with the switch on, so that its method wraps the model, and every rank saves it."""
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Loader:
+    def __init__(self, path, is_ddp=False):
+        self.path = path
+        self.is_ddp = is_ddp
+
+    def load(self):
+        return self.get_model()
+
+    def get_model(self):
+        model = torch.nn.Linear(2, 2).cuda()
+        if self.is_ddp:
+            model = DistributedDataParallel(model)
+        return model
+
+
+def main():
+    loader = Loader("last.pt", is_ddp=True)
+    model = loader.load()
+    torch.save(model.state_dict(), "last.pt")  # expect: DC720
+
+
+if __name__ == "__main__":
+    main()
