@@ -246,9 +246,12 @@ def _next_round(
         path, repository = one.file.path, one.file.repository
         top = (repository, _top(path))
         interest = interests.get(repository)
-        # what shares no folder with a file of interest can't import it, nor be imported by it, except by a script above
+        whole = (repository, ".".join(module_parts(path)))
+        # what shares no folder with a file of interest can't import it, nor be imported by it: only from above, or by
+        # its whole name
+        near = top in importing or (repository, "") in importing or whole in imported
         if (
-            (top in importing or (repository, "") in importing)
+            near
             and not imported.isdisjoint((repository, name) for name in _modules_of(path))
             # a package passes on what its modules define
             and (path.endswith("__init__.py") or one.helps)

@@ -50,6 +50,11 @@ def test_what_a_script_above_all_folders_imports_is_taken_back() -> None:
     }
 
 
+def test_what_a_script_of_another_folder_imports_by_its_whole_name_is_taken_back() -> None:
+    script = GUARDS.replace("from deeds", "from lib.deeds")
+    assert set(analyse(files(**{"lib/deeds": SAVES, "app/main": script})).files) == {"lib/deeds.py", "app/main.py"}
+
+
 def test_what_a_script_of_another_folder_imports_stays_aside() -> None:
     assert list(analyse(files(**{"lib/deeds": SAVES, "app/main": GUARDS})).files) == ["app/main.py"]
 
