@@ -10,7 +10,7 @@ def main():
     sampler = DistributedSampler(data, accelerator.num_processes, accelerator.process_index)
     model = torch.nn.Linear(8, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    model, optimizer, loader = accelerator.prepare(model, optimizer, DataLoader(data, batch_size=32, sampler=sampler))
+    model, optimizer, loader = accelerator.prepare(model, optimizer, DataLoader(data, batch_size=32, sampler=sampler))  # expect: DC770=warning
     for epoch in range(3):
         for (batch,) in loader:
             accelerator.backward(model(batch).sum())
