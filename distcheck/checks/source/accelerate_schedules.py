@@ -78,7 +78,7 @@ def _too_short(program: Program, made: SourceCall, prepare: SourceCall) -> Itera
 @probe(rules.DC765)
 def schedules_of_epochs_are_not_prepared(program: Program) -> Iterator[Finding]:
     """A scheduler that makes one step for each epoch is not prepared: Accelerate makes one for each process."""
-    made = {}
+    made: dict[SourceCall, SourceCall] = {}
     for prepare in program.calls_to(_PREPARE):
         if _steps_for_each_process(prepare):
             made |= {one: prepare for term in prepare.term[2] for one in _schedules_in(program, prepare, term)}
