@@ -32,8 +32,22 @@ from .shell_grammar import parse, why_missing
 _SUCCEEDS = frozenset(
     ["echo", "printf", "date", "true", ":", "sleep", "rm", "deactivate", "conda", "module", "unset", "ls", "touch",
      "hostname", "uptime", "popd", "pushd", "sync", "clear", "nvidia-smi", "dcgmi", "rocm-smi",
-     "squeue", "sacct", "seff", "scontrol", "set"]
+     "squeue", "sacct", "seff", "scontrol", "set", "cd", "ml", "pwd", "free", "df"]
 )  # fmt: skip
+#: Commands that copy what a folder holds, also if a launch has failed before it was done, with the options for that.
+_COPIES = {
+    "rsync": re.compile(r"-[A-Za-z]*[ar]|--(?:archive|recursive)"),
+    "cp": re.compile(r"-[A-Za-z]*[arR]|--(?:archive|recursive)"),
+    "scp": re.compile(r"-[A-Za-z]*r"),
+    "tar": re.compile(r"-?[A-Za-z]*c[A-Za-z]*|--create"),
+    "zip": re.compile(r"-[A-Za-z]*r"),
+}
+#: The name of a file with a suffix, which a failed launch may not have written.
+_FILE = re.compile(r"\.\w{1,12}[\"']?$")
+#: Programs that run until they are stopped: with these words they start no ranks, and their status is not waited for.
+_SERVICES = (("ray", "start"), ("vllm", "serve"), ("trl", "vllm-serve"), ("tensorboard",), ("redis-server",))
+#: An ``exit`` of a handler; its status follows.
+_EXIT = re.compile(r"\bexit\b[ \t]*([^\s;&|)}]*)")
 _FENCE = re.compile(r"(?:```|~~~)")
 _PYTHON = re.compile(r"^[^#]*\bpython[\d.]*[ \t]")
 #: What differs in the name of a log: ``%j`` of a directive, ``$SLURM_JOB_ID`` of a command.
@@ -72,6 +86,7 @@ _MAY_END = re.compile(
     r"\b(?:exit|return|exec|kill|pkill|scancel|bkill|qdel|trap|errexit|err_exit)\b|\bset[ \t]+-\w*e|:\?"
 )
 _TRAP = re.compile(r"^[ \t]*trap\b[^\n]*\bERR\b", re.MULTILINE)
+_TRAPS = re.compile(r"(?:^|[;&|({]|\b(?:then|do|else))[ \t]*trap\b", re.MULTILINE)
 _DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|BSUB|FLUX|COBALT|\$)[ \t]")
 _SHEBANG = re.compile(r"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-\S+[ \t]+)*)?(?:\S*/)?(?P<shell>\w+)(?P<options>[^\n]*)")
 #: Shells with ``set -o pipefail`` (bash 3, ksh93, zsh 5.0.3).
@@ -87,18 +102,22 @@ _BODIES = frozenset(
 _OUTSIDE = frozenset(("command_substitution", "process_substitution", "string", "heredoc_body"))
 _LOOPS = frozenset(("do_group", "for_statement", "c_style_for_statement", "while_statement"))
 _LEAVES = re.compile(rb"\b(?:break|continue|return|exit|attempt|retry|retries)\b")
+#: Steps from a function with a launch to those that call it.
+_DEEPEST_CALL = 4
 _CONDITIONS = frozenset(("if_statement", "elif_clause", "while_statement"))
 
 
 class _Lost(NamedTuple):
     """How a status is lost."""
 
-    #: ``remote``, ``pipe``, ``ignored``, ``behind``, ``next``, ``wait``, ``background``
+    #: ``remote``, ``pipe``, ``ignored``, ``behind``, ``next``, ``wait``, ``background``, ``trap``
     how: str
     #: the command that decides instead
     by: str
     #: its line
     line: int
+    #: where the status is lost: the offsets of the first and past the last character
+    at: tuple[int, int]
 
 
 class _Options(NamedTuple):
@@ -129,6 +148,11 @@ def _in_script(file: LaunchFile, starting: Set[str]) -> Iterator[Finding]:
     if root is None or not all(map(_is_background_sign, _errors_in(root))):
         return
     script = _Script(file, Fragment(text, file.path), root, sites)
+    trapped = script.trapped()
+    waited = next((site for site in sites if not _is_left_alone(script.command(site))), None)
+    if trapped is not None and waited is not None:
+        yield _found(script, waited, trapped, [trapped])
+        return
     lost = [(site, how) for site in sites for how in script.lost(site)]
     if not lost or _TRAP.search(text) is not None:
         return
@@ -178,9 +202,15 @@ def _launches(file: LaunchFile, starting: Set[str]) -> list[LaunchSite]:
             or (site.kind in ("slurm", "shell") and starter == "srun" and is_complete(site) and uses_gpus(site))
             or (shell and starter in MPI and with_python)
             or (shell and SUBMITTERS.keys().isdisjoint(command.wrappers) and _starts_one_of(site, starting))
-        ) and site.span.path == file.path:
+        ) and (site.span.path == file.path and not _is_service(site)):
             found.setdefault(site.span, site)
     return [found[span] for span in sorted(found)]
+
+
+def _is_service(site: LaunchSite) -> bool:
+    """Return whether a line starts a program that runs until it is stopped: ``srun ray start --block``."""
+    names = [word.text.rpartition("/")[2] for word in site.words]
+    return any(tuple(names[at : at + len(one)]) == one for one in _SERVICES for at in range(len(names)))
 
 
 def _starts_one_of(site: LaunchSite, scripts: Set[str]) -> bool:
@@ -223,8 +253,20 @@ class _Script:
         functions = [child for child in root.named_children if child.type == "function_definition"]
         bodies = {_name_of(one): one.child_by_field_name("body") for one in functions}
         self.messages = frozenset(name for name, body in bodies.items() if body is not None and self._only_prints(body))
+        #: the text without the tests that only print
+        self.deciding = self._without_printing_tests()
         #: a script in a document begins behind empty lines
         self.shebang = _SHEBANG.match(source.text.lstrip("\n"))
+
+    def _without_printing_tests(self) -> str:
+        text = self.source.text
+        parts = []
+        end = 0
+        for node in _nodes_in(self.root, "if_statement") if _HANDLES.search(text) is not None else ():
+            if node.start_byte >= end and self._succeeds(node):
+                parts += [text[end : node.start_byte], " " * (node.end_byte - node.start_byte)]
+                end = node.end_byte
+        return "".join((*parts, text[end:]))
 
     @property
     def shell(self) -> str:
@@ -288,20 +330,32 @@ class _Script:
     def lost(self, site: LaunchSite) -> list[_Lost]:
         """Return how the status of a launch line is lost; nothing if it is kept, or handled."""
         node = self.command(site)
-        if node is None or _is_detached(node):
+        if _is_left_alone(node):
             return []
+        found = [self._lost("remote", node)] if _drops_remote_status(site) else []
+        return self._lost_by(node, found)
+
+    def _lost_by(self, node: Any, found: list[_Lost], depth: int = 0) -> list[_Lost]:
+        """Return how the status of a command is lost by what stands around it, in addition to what was found before.
+
+        :param depth: of the calls of functions
+        """
         options = self.options_before(node.start_byte)
         if _handles(self.source.text, node.end_byte):
             # in front of a pipe, $? is the status of its last command
             pipe = self._pipe_around(node)
-            misread = pipe is not None and not options.pipefail and self._reads_last_status(pipe)
-            return [self._lost("misread", pipe.named_children[-1])] if misread else []
-        found: list[_Lost] = [self._lost("remote", node)] if _drops_remote_status(site) else []
+            if pipe is not None and not options.pipefail and self._reads_last_status(pipe):
+                return [self._lost("misread", pipe.named_children[-1])]
+            if _handles(self.deciding, node.end_byte):
+                return []
+        replaces_shell = self._words(node)[:1] == ["exec"]
         while (parent := node.parent) is not None:
             if parent.type in _OUTSIDE or parent.type == "negated_command":
                 return []
+            # in a pipe, in parentheses and in the background, it replaces a shell of its own only
+            replaces_shell = replaces_shell and parent.type not in ("pipeline", "subshell") and not _is_background(node)
             if parent.type == "function_definition":
-                return found
+                return found or self._lost_by_callers(_name_of(parent), depth + 1)
             if parent.type == "pipeline":
                 last = [child for child in parent.named_children if child.type != "comment"][-1]
                 if last != node and not options.pipefail:
@@ -324,6 +378,8 @@ class _Script:
                 if parent.type in _LOOPS and not _runs_all(parent):
                     return found
                 behind = _statements_behind(node)
+                if behind and replaces_shell:
+                    return found
                 if behind:
                     decided = self._decided(behind, options)
                     # what ends the loss in the pipe does not keep the next launch from starting
@@ -332,6 +388,28 @@ class _Script:
                     return found
             node = parent
         return found
+
+    def _lost_by_callers(self, name: str, depth: int) -> list[_Lost]:
+        """Return how the status of a function is lost by all commands that call it; nothing if one keeps it."""
+        calls = [one for one in _nodes_in(self.root, "command") if self._words(one)[:1] == [name]]
+        lost = [self._lost_by(one, [], depth) for one in calls] if depth < _DEEPEST_CALL else []
+        return lost[0] if lost and all(lost) else []
+
+    def trapped(self) -> _Lost | None:
+        """Return the ``exit 0`` of the trap that runs at the end of the script; None if a trap keeps the status."""
+        traps = [words for one in self.root.named_children if (words := self._words(one))[:1] == ["trap"]]
+        # a trap elsewhere, or a second one, may replace it
+        if len(traps) != 1 or len(_TRAPS.findall(self.source.text)) != 1 or not {"EXIT", "0"}.intersection(traps[0]):
+            return None
+        functions = {_name_of(one): one for one in self.root.named_children if one.type == "function_definition"}
+        handler = functions.get(traps[0][1].strip("\"'"))
+        body = None if handler is None else handler.child_by_field_name("body")
+        statements = [] if body is None else _statements(body)
+        if body is None or not statements or self._words(statements[-1]) != ["exit", "0"]:
+            return None
+        text = body.text.decode(errors="replace")
+        keeps = _HANDLES.search(text) is not None or _EXIT.findall(text) != ["0"] or re.search(r"\breturn\b", text)
+        return None if keeps else self._lost("trap", statements[-1])
 
     def _ignored(self, right: Any) -> list[_Lost]:
         """Return that ``|| …`` drops the status, unless the script reads later what it notes: ``|| failed=1``."""
@@ -442,7 +520,7 @@ class _Script:
             return True
         if words[0] == "exit":
             return words[1:] == ["0"]
-        return words == ["wait"] or words[0] in _SUCCEEDS or self._copies_its_log(words)
+        return words == ["wait"] or words[0] in _SUCCEEDS or _copies_folders(words) or self._copies_its_log(words)
 
     def _may_do_nothing(self, node: Any) -> bool:
         """Return whether a statement is a test without ``else``: its status is 0 if no condition is true."""
@@ -463,7 +541,25 @@ class _Script:
 
     def _lost(self, how: str, node: Any) -> _Lost:
         text = self.source.text[node.start_byte : node.end_byte].split("\n", 1)[0].strip()
-        return _Lost(how, text if len(text) <= 60 else f"{text[:57]}...", self.source.location(node.start_byte)[0])
+        by = text if len(text) <= 60 else f"{text[:57]}..."
+        return _Lost(how, by, self.source.location(node.start_byte)[0], (node.start_byte, node.end_byte))
+
+    def place_of(self, site: LaunchSite, lost: _Lost) -> tuple[int, int]:
+        """Return the offsets of what a finding is about: the command that decides in the line, or the launch."""
+        node = self.command(site)
+        sign = self._background_sign(node) if lost.how in ("wait", "background") else None
+        if sign is not None:
+            return sign.start_byte, sign.end_byte
+        start, end = lost.at
+        if lost.how not in ("pipe", "misread", "ignored", "trap"):
+            start, end = node.start_byte, node.end_byte
+        return start, start + len(self.source.text[start:end].split(None, 1)[0])
+
+    def _background_sign(self, node: Any) -> Any:
+        """Return the ``&`` behind a command, or None if it stands in the line of a here-document."""
+        while node.parent is not None and node.parent.type not in (*_BODIES, *_LOOPS):
+            node = node.parent
+        return node.next_sibling if node.next_sibling is not None and node.next_sibling.type == "&" else None
 
     def edit(self, options: str) -> tuple[Edit, ...]:
         """Return the edit that adds a line with ``set`` behind the first line and the directives; none if not bash."""
@@ -479,6 +575,27 @@ class _Script:
         if line >= len(lines):
             return ()
         return (Edit(self.file.path, line + 1, 1, line + 1, 1, f"set {options}\n"),)
+
+
+def _nodes_in(root: Any, kind: str) -> Iterator[Any]:
+    """Yield the nodes of a kind in order, an outer one before those in it."""
+    open_nodes = [root]
+    while open_nodes:
+        node = open_nodes.pop()
+        if node.type == kind:
+            yield node
+        open_nodes.extend(reversed(node.named_children))
+
+
+def _copies_folders(words: Sequence[str]) -> bool:
+    """Return whether a command copies what folders hold, whatever that is."""
+    option = _COPIES.get(words[0])
+    if option is None or not any(map(option.fullmatch, words[1:])):
+        return False
+    is_archive = words[0] in ("tar", "zip")
+    names = [word for word in words[1:] if not word.startswith("-") and not (is_archive and option.fullmatch(word))]
+    sources = names[1:] if is_archive else names[:-1]
+    return bool(sources) and not any(map(_FILE.search, sources))
 
 
 def _handles(script: str, end: int) -> bool:
@@ -522,6 +639,11 @@ def _behind_document(statement: Any) -> tuple[str, Any] | None:
         if child.type == "pipeline":
             return "|", child.named_children[-1]
     return None
+
+
+def _is_left_alone(node: Any) -> bool:
+    """Return whether this shell gets no status of a launch: it is no command of it, or runs on its own."""
+    return node is None or _is_detached(node)
 
 
 def _is_detached(node: Any) -> bool:
@@ -575,6 +697,7 @@ _WHY = {
     "next": "if the launch fails, the script goes on with the launch in line {line}, whose status replaces its own",
     "wait": "the status of the launch is lost: `wait` in line {line} names no process, and succeeds",
     "background": "the launch runs in the background, and no `wait` follows: the script ends at once, with status 0",
+    "trap": "the EXIT trap ends with `exit 0`, which replaces the status of the launch in line {launch}",
 }
 _REMEDY = {
     "misread": "write `set -o pipefail` before it, or read `${{PIPESTATUS[0]}}` of bash instead of `$?`",
@@ -583,12 +706,13 @@ _REMEDY = {
     "behind": "write `status=$?` after the launch, and end the script with `exit $status`",
     "next": "write `|| exit` after the launch, or `set -e` before it",
     "background": 'drop the `&`, or write `wait "$!"` after it',
+    "trap": "write `status=$?` as the first command of the handler, and `exit $status` for `exit 0`",
     "wait": 'keep the process ids (`pids+=($!)`), and `for pid in "${{pids[@]}}"; do wait "$pid" || exit 1; done`',
 }
 
 
 def _found(script: _Script, site: LaunchSite, lost: _Lost, every: Sequence[_Lost]) -> Finding:
-    node = script.command(site)
+    node, place = script.command(site), script.place_of(site, lost)
     number = sum(one.how == lost.how for one in every)
     also = f", and that of {number - 1} more launch line{'s' * (number > 2)}" if number > 1 else ""
     result = "the job counts as completed if ranks fail" if script.scheduled else "the script succeeds if ranks fail"
@@ -613,13 +737,15 @@ def _found(script: _Script, site: LaunchSite, lost: _Lost, every: Sequence[_Lost
             remedy = "run the script with bash, and write `set -o pipefail` before it"
         if edits and (start.errexit or behind):
             risk = "the script then ends at any command or pipe that fails"
+    elif lost.how == "behind" and _HANDLES.search(lost.by) is not None:
+        remedy = "write `status=$?` after the launch, test `$status` instead, and end the script with `exit $status`"
     else:
         remedy = _REMEDY[lost.how].format(by=by)
     if script.ends_its_document_otherwise(site):
         remedy += "; and begin the here-document with `set -e`"
     return rules.DC813.found(
-        f"{_WHY[lost.how].format(by=by, line=lost.line)}{also}; {result}",
-        where=script.source.span(node.start_byte, node.start_byte + len(node.text.split(None, 1)[0])).where(),
+        f"{_WHY[lost.how].format(by=by, line=lost.line, launch=site.span.line)}{also}; {result}",
+        where=script.source.span(*place).where(),
         evidence={"how": lost.how, "by": lost.by, "lines": number},
         # runs that do not depend on each other may stand one after the other on purpose
         severity=Severity.WARNING if script.scheduled and lost.how != "next" else Severity.INFO,

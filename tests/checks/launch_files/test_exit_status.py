@@ -30,6 +30,14 @@ def status(script: str) -> int:
         ('launch | cat &\nwait "$!"', '{ set -o pipefail; launch | cat; } &\nsleep 0.2\nwait "$!"'),
         ("launch &\nwait", 'launch &\npids+=($!)\nfor pid in "${pids[@]}"; do wait "$pid" || exit 3; done'),
         ("launch\necho done", "launch\nstatus=$?\necho done\nexit $status"),
+        (
+            "launch\nif [ $? -ne 0 ]; then echo failed; fi",
+            "launch\nstatus=$?\nif [ $status -ne 0 ]; then echo failed; fi\nexit $status",
+        ),
+        (
+            "end() { exit 0; }\ntrap end EXIT INT TERM\nset -e\nlaunch",
+            "end() { status=$?; exit $status; }\ntrap end EXIT INT TERM\nset -e\nlaunch",
+        ),
     ],
 )
 def test_the_status_is_kept_by_what_is_advised(lost: str, kept: str) -> None:
