@@ -87,7 +87,7 @@ DC222 = _rule("DC222", "rank-test-not-called", "EW", "lint", "A rank check names
 DC223 = _rule("DC223", "rank-for-world-size", "EW", "lint", "The rank is used where the world size is needed, or the reverse", in_folders="many")
 
 # DC3xx: GPUs, software and host
-DC301 = _rule("DC301", "nproc-exceeds-gpus", "E", "env launch log", "More processes than usable GPUs", in_folders="many")
+DC301 = _rule("DC301", "nproc-exceeds-gpus", "EW", "env launch log", "More processes than usable GPUs", in_folders="many")
 DC302 = _rule("DC302", "gpus-left-idle", "IW", "env launch", "GPUs of this host take no part", in_folders="many")
 DC303 = _rule("DC303", "duplicate-gpu", "EW", "ranks lint log rehearse", "Two ranks use one GPU", in_folders="note")
 DC304 = _rule("DC304", "driver-too-old", "E", "env log", "The driver is too old for the CUDA that torch was built with")

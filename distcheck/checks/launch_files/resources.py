@@ -6,6 +6,7 @@ checks pods.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -34,7 +35,7 @@ from .counts import (
 from .launcher import double_launch
 from .model import Allocation, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Nodes, Scalar, known
 from .shell_commands import SCRIPTS, read_chain
-from .variables import MASKS, corrected_line, is_certain
+from .variables import MASKS, corrected_line, is_certain, value_edit
 
 GIB = 1 << 30
 #: Side effects of a fix.
@@ -78,7 +79,7 @@ class NodeGpus(NamedTuple):
     gpus: int
     #: a clause for a message: ``CUDA_VISIBLE_DEVICES=0,1 leaves 2 GPUs``
     text: str
-    #: ``mask``, ``container``, ``scheduler`` or ``nodes``
+    #: ``mask``, ``numbers`` (a mask with GPUs that the job does not have), ``container``, ``scheduler`` or ``nodes``
     by: str
     source: FileSetting | Count | None = None
 
@@ -92,7 +93,7 @@ def every_rank_has_a_gpu(launch_files: LaunchFiles, nodes: Nodes | Unavailable) 
         ranks = ranks_on_node(site)
         if ranks is None or ranks < 2 or not is_distributed(site) or _shares_or_needs_none(site):
             continue
-        for limit in gpu_limits(site, stated):
+        for limit in map(functools.partial(_with_all_chunks, site), gpu_limits(site, stated)):
             # a launcher in each of several tasks is DC106, so the GPUs of one task do not matter
             if limit.gpus < ranks and (limit.by != "scheduler" or double_launch(site) is None):
                 yield _too_many(ranks, limit, file, site)
@@ -243,6 +244,7 @@ def gpu_limits(site: LaunchSite, nodes: Nodes | None) -> Iterator[NodeGpus]:
         count = _masked(setting.value) if is_certain(setting, site) else None
         if count is None:
             return
+        yield from _of_numbers(site, setting)
         if count:
             yield NodeGpus(count, f"{name}={setting.value} leaves {counted(count, 'GPU')}", "mask", setting)
         break
@@ -258,6 +260,40 @@ def gpu_limits(site: LaunchSite, nodes: Nodes | None) -> Iterator[NodeGpus]:
         )
     elif given is None and nodes is not None and nodes.gpus:
         yield NodeGpus(nodes.gpus, f"the nodes of {nodes.origin} have {counted(nodes.gpus, 'GPU')}", "nodes")
+
+
+def _of_numbers(site: LaunchSite, mask: FileSetting) -> Iterator[NodeGpus]:
+    """Yield the limit of a mask that numbers GPUs as the machine does: those of a job of Slurm begin at 0.
+
+    CUDA uses the entries before the first one that it does not have. A cluster without ConstrainDevices in its
+    cgroup.conf shows all GPUs.
+    """
+    given, job = gpus_given(site), site.of_job
+    if not site.in_slurm_job or given is None or job is None or "exclusive" in job.directives:
+        return
+    if known(job.gpus_per_node) is None and known(job.nodes) != 1:
+        return
+    entries = (mask.value or "").split(",")
+    if not all(map(str.isdecimal, entries)):
+        return
+    usable = next((at for at, entry in enumerate(entries) if int(entry) >= given.number), len(entries))
+    if usable < len(entries) <= given.number:
+        has = "GPU 0 only" if given.number == 1 else f"GPUs 0 to {given.number - 1} only"
+        text = f"{mask.name}={mask.value} leaves {counted(usable, 'GPU')}, because the job has {has}"
+        yield NodeGpus(usable, f"{text}{_written(given, job)}", "numbers", mask)
+
+
+def _with_all_chunks(site: LaunchSite, limit: NodeGpus) -> NodeGpus:
+    """Return a limit with the GPUs of all chunks of PBS, which may be on one host unless ``place`` scatters them."""
+    given = site.of_job
+    if limit.by != "scheduler" or given is None or given.scheduler != "pbs" or "select" not in given.directives:
+        return limit
+    place = given.directives.get("place")
+    chunks = known(given.nodes) or 1
+    if chunks == 1 or (place is not None and "scatter" in str(place.value)):
+        return limit
+    number = limit.gpus * chunks
+    return limit._replace(gpus=number, text=f"the scheduler gives at most {counted(number, 'GPU')} there")
 
 
 def _of_container(site: LaunchSite) -> Iterator[NodeGpus]:
@@ -298,6 +334,8 @@ def _written(count: Count, given: Allocation | None) -> str:
 
 def _too_many(ranks: int, limit: NodeGpus, file: LaunchFile, site: LaunchSite) -> Finding:
     word = process_count_word(site)
+    if limit.by == "numbers" and isinstance(limit.source, FileSetting):
+        return _wrong_numbers(ranks, limit, limit.source, file, site)
     processes = f"{limit.gpus} process{'es' * (limit.gpus != 1)}"
     fix = Fix(f"start {processes} on each node, or use {ranks} GPUs", where="launch-line")
     if word is not None and word.span.path == file.path and not word.origins and word.text == str(ranks):
@@ -310,6 +348,24 @@ def _too_many(ranks: int, limit: NodeGpus, file: LaunchFile, site: LaunchSite) -
         where=site.where(word, object="nproc"),
         evidence={"ranks_on_node": ranks, "gpus": limit.gpus, "by": limit.by},
         fix=fix,
+    )
+
+
+def _wrong_numbers(ranks: int, limit: NodeGpus, mask: FileSetting, file: LaunchFile, site: LaunchSite) -> Finding:
+    numbers = ",".join(map(str, range((mask.value or "").count(",") + 1)))
+    edit = value_edit(mask, numbers, file)
+    return rules.DC301.found(
+        f"{ranks} ranks start on each node, but {limit.text}: {surplus_ranks(limit.gpus, ranks)}",
+        where=mask.span.where(variable=mask.name, object="nproc"),
+        evidence={"ranks_on_node": ranks, "gpus": limit.gpus, "by": limit.by},
+        # a cluster may show all GPUs to each job
+        severity=Severity.WARNING,
+        fix=Fix(
+            f"number the GPUs as the job does: {mask.name}={numbers}; or drop it, because Slurm sets it",
+            edits=() if edit is None else (edit,),
+            where="job-script",
+            risk="where Slurm does not hide the GPUs of other jobs, these may be theirs" if edit else None,
+        ),
     )
 
 
