@@ -26,7 +26,7 @@ from .model import LaunchFile, LaunchFiles, LaunchSite
 from .paths import the_one
 from .resources import uses_gpus
 from .shell_commands import SCRIPTS
-from .shell_grammar import parse, why_missing
+from .shell_grammar import nodes_in, parse, why_missing
 
 #: Commands that succeed, whatever the launch has done; nothing depends on its results.
 _SUCCEEDS = frozenset(
@@ -262,7 +262,7 @@ class _Script:
         text = self.source.text
         parts = []
         end = 0
-        for node in _nodes_in(self.root, "if_statement") if _HANDLES.search(text) is not None else ():
+        for node in nodes_in(self.root, "if_statement") if _HANDLES.search(text) is not None else ():
             if node.start_byte >= end and self._succeeds(node):
                 parts += [text[end : node.start_byte], " " * (node.end_byte - node.start_byte)]
                 end = node.end_byte
@@ -391,7 +391,7 @@ class _Script:
 
     def _lost_by_callers(self, name: str, depth: int) -> list[_Lost]:
         """Return how the status of a function is lost by all commands that call it; nothing if one keeps it."""
-        calls = [one for one in _nodes_in(self.root, "command") if self._words(one)[:1] == [name]]
+        calls = [one for one in nodes_in(self.root, "command") if self._words(one)[:1] == [name]]
         lost = [self._lost_by(one, [], depth) for one in calls] if depth < _DEEPEST_CALL else []
         return lost[0] if lost and all(lost) else []
 
@@ -575,16 +575,6 @@ class _Script:
         if line >= len(lines):
             return ()
         return (Edit(self.file.path, line + 1, 1, line + 1, 1, f"set {options}\n"),)
-
-
-def _nodes_in(root: Any, kind: str) -> Iterator[Any]:
-    """Yield the nodes of a kind in order, an outer one before those in it."""
-    open_nodes = [root]
-    while open_nodes:
-        node = open_nodes.pop()
-        if node.type == kind:
-            yield node
-        open_nodes.extend(reversed(node.named_children))
 
 
 def _copies_folders(words: Sequence[str]) -> bool:

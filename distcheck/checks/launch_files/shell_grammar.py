@@ -186,3 +186,13 @@ def unread_of(root: Any, fragment: Fragment, found: Container[int]) -> Iterator[
         if node is None:
             yield "the shell parser can't parse this part: the line was skipped", line, column
             return
+
+
+def nodes_in(root: Any, *kinds: str) -> Iterator[Any]:
+    """Yield the nodes of some kinds in order, an outer one before those in it."""
+    open_nodes = [root]
+    while open_nodes:
+        node = open_nodes.pop()
+        if node.type in kinds:
+            yield node
+        open_nodes.extend(reversed(node.named_children))

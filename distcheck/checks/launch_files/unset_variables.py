@@ -1,0 +1,295 @@
+"""Variables that nothing sets, and that a batch script or a launch needs.
+
+Slurm sets some variables only for an option of the job (sbatch(1), "OUTPUT ENVIRONMENT VARIABLES", Slurm 24.05). With
+``set -u`` the script ends at one of the others. Without it the shell replaces the variable by nothing: an option takes
+the next one as its value, and an empty mask hides all GPUs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Edit, Finding, Fix
+from distcheck.core.registry import probe
+from distcheck.core.variable_table import VariableTable
+from distcheck.launch.model import NODE_LAUNCHERS
+
+from .context import only_variable, setting
+from .fragments import Fragment, Span
+from .model import LaunchFile, LaunchFiles, LaunchSite, Word
+from .shell_grammar import nodes_in, parse, why_missing
+from .variables import MASKS
+
+#: The options that make Slurm set a variable, by long name. Without all of them it is not set.
+_SET_FOR = {
+    "SLURM_CPUS_PER_GPU": ("cpus-per-gpu",),
+    "SLURM_CPUS_PER_TASK": ("cpus-per-task", "cpus-per-gpu", "tres-per-task"),
+    "SLURM_GPUS": ("gpus", "gpus-per-task", "tres-per-task"),
+    "SLURM_GPUS_PER_NODE": ("gpus-per-node",),
+    "SLURM_GPUS_PER_SOCKET": ("gpus-per-socket",),
+    "SLURM_GPUS_PER_TASK": ("gpus-per-task", "tres-per-task"),
+    "SLURM_NTASKS_PER_CORE": ("ntasks-per-core",),
+    "SLURM_NTASKS_PER_GPU": ("ntasks-per-gpu",),
+    "SLURM_NTASKS_PER_NODE": ("ntasks-per-node",),
+    "SLURM_NTASKS_PER_SOCKET": ("ntasks-per-socket",),
+    "SLURM_ARRAY_JOB_ID": ("array",),
+    "SLURM_ARRAY_TASK_COUNT": ("array",),
+    "SLURM_ARRAY_TASK_ID": ("array",),
+}
+#: What Slurm sets for each job instead.
+_INSTEAD = {
+    "SLURM_GPUS": "SLURM_GPUS_ON_NODE",
+    "SLURM_GPUS_PER_NODE": "SLURM_GPUS_ON_NODE",
+    "SLURM_CPUS_PER_TASK": "SLURM_CPUS_ON_NODE",
+    "SLURM_ARRAY_JOB_ID": "SLURM_JOB_ID",
+}
+_NOUNSET = re.compile(
+    r"(?m)^[ \t]*set(?P<words>(?:[ \t]+[-+][A-Za-z]+(?:[ \t]+(?:nounset|errexit|pipefail|xtrace|errtrace))*)+)"
+)
+#: Where a line may not be reached, or where a variable may be unset on purpose.
+_UNCERTAIN = frozenset(
+    ["if_statement", "elif_clause", "else_clause", "case_item", "case_statement", "while_statement", "for_statement",
+     "c_style_for_statement", "function_definition", "list", "subshell", "test_command", "command_substitution"]
+)  # fmt: skip
+#: Files that set up an environment of programs; others may set any variable.
+_SETS_PROGRAMS = re.compile(r"activate|bashrc|profile|conda|venv|modules|/init/|setvars|\.edf|module")
+_SOURCES = re.compile(r"(?m)(?:^|[;&|]|\b(?:then|do))[ \t]*(?:source|\.)[ \t]+(?P<file>[^\s;&|]+)")
+#: What may set a variable whose name is nowhere in the file.
+_SETS_ANY = re.compile(
+    r"(?<![\w-])eval[ \t](?![^\n]*(?:conda|hook|ssh-agent|brew))|\$\{!|\bdirenv\b|\bdotenv\b|(?:^|[\s/])\.env\b"
+)
+#: Names that the environment of a user, a cluster or a machine holds.
+_OF_THE_ENVIRONMENT = re.compile(
+    r"(?:HOME|USER|PATH|ROOT|DIR|FOLDER|DATA|DATASETS?|TOKEN|KEY|HOST|HOSTS|HOSTNAME|ADDR|ADDRESS|PORT|IP|ACCOUNT|SCRATCH|WORK|PROJECT|"
+    r"STORE|TMP|TEMP|SHELL|LANG|RANK|WORLD_SIZE|NNODES|NODES|NPROC|MACHINES?|URL|NAME|(?:JOB|RUN|TASK|NODE)_?ID|"
+    r"\w*(?:ARG|OPT|OPTION|PARAM|FLAG|EXTRA|CONFIG)|ARGV)S?$"
+    r"|^(?:SLURM|PBS|LSB|LSF|SGE|OMPI|PMI|MPI|CUDA|NCCL|CONDA|VIRTUAL|XDG|LC|AWS|AZURE|GCP|GOOGLE|K8S|KUBERNETES|POD|"
+    r"VC|MLP|ARNOLD|DLTS|PAI|SM|RAY|JOB|WANDB|HF|TORCH|BASH|ROCR|HIP|PWD|OLDPWD|RANDOM|SECONDS|LINENO|EPOCH|HOSTNAME|"
+    r"UID|EUID|GROUPS|IFS|REPLY|TASK|CI|GITHUB|WORKSPACE)(?:_|$)"
+)
+_EXPANSION = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)")
+#: A variable of the caller with a default: ``NODES=${NODES:-1}``.
+_DEFAULT = re.compile(r"\$\{(?!SLURM|PBS|CUDA)[A-Z]\w*(?::?[-=?])")
+_LIMIT = 1_000_000
+
+
+class _Script(NamedTuple):
+    """A shell file and its tree."""
+
+    file: LaunchFile
+    source: Fragment
+    root: Any
+
+
+@probe(rules.DC818)
+def variables_are_set(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """A batch script and its launches read no variable that nothing sets."""
+    if why_missing() is not None:
+        return
+    texts = {file.path: "\n".join(file.lines) for file in launch_files.files}
+    for file in launch_files.files:
+        text = texts[file.path]
+        if file.kind != "shell" or file.problems or not file.sites or "$" not in text or len(text) > _LIMIT:
+            continue
+        others = [other for path, other in texts.items() if path != file.path]
+        reported: set[str] = set()
+        for finding in (*_missing_of_slurm(file, text, others), *_missing_of_launches(file, text, others)):
+            name = finding.where.variable or ""
+            if name not in reported:
+                reported.add(name)
+                yield finding
+
+
+# set -u in a job of Slurm
+
+
+def _missing_of_slurm(file: LaunchFile, text: str, others: list[str]) -> Iterator[Finding]:
+    """Yield the variables of options that a batch script does not have, where ``set -u`` ends it."""
+    job = file.allocation
+    if job is None or job.scheduler != "slurm" or _NOUNSET.search(text) is None:
+        return
+    names = [name for name in _SET_FOR if name in text and not _is_set_for(name, file, others)]
+    names = [name for name in names if re.search(rf"\b{name}=|\$\{{{name}:?=", text) is None]
+    root = parse(text) if names else None
+    if root is None or root.has_error:
+        return
+    source = Fragment(text, file.path)
+    for node in nodes_in(root, "simple_expansion", "expansion"):
+        written = text[node.start_byte : node.end_byte]
+        name = written.strip("${}")
+        if name not in names or written not in (f"${name}", f"${{{name}}}") or not _is_reached(node):
+            continue
+        if _has_nounset(text[: node.start_byte]):
+            yield _ends_here(name, source.span(node.start_byte, node.end_byte), file)
+            names.remove(name)
+
+
+def _is_set_for(name: str, file: LaunchFile, others: list[str]) -> bool:
+    """Return whether an option of the job sets a variable of Slurm, here or where the script may be submitted."""
+    options = _SET_FOR[name]
+    given = {} if file.allocation is None else file.allocation.directives
+    if not given or any(option in given for option in options):
+        return True
+    base = file.path.replace("\\", "/").rpartition("/")[2]
+    return any(base in other and any(option in other for option in options) for other in others)
+
+
+def _has_nounset(text: str) -> bool:
+    """Return whether ``set -u`` is in force at the end of a text."""
+    on = False
+    for match in _NOUNSET.finditer(text):
+        sign = ""
+        for word in match["words"].split():
+            if word[0] in "-+":
+                sign = word[0]
+                on = sign == "-" if "u" in word[1:] else on
+            elif word == "nounset":
+                on = sign == "-"
+    return on
+
+
+def _is_reached(node: Any) -> bool:
+    parent = node.parent
+    while parent is not None and parent.type not in _UNCERTAIN:
+        parent = parent.parent
+    return parent is None
+
+
+def _ends_here(name: str, span: Span, file: LaunchFile) -> Finding:
+    option = _SET_FOR[name][0]
+    instead = _INSTEAD.get(name)
+    other = f"read {instead}, which needs no option; or " if instead else ""
+    edits = (span.replaced_by(f"${{{name}:-}}"),) if file.path == span.path else ()
+    return rules.DC818.found(
+        f"`set -u` ends the script here: Slurm sets {name} only for --{option}, which the job does not have",
+        where=span.where(variable=name),
+        evidence={"variable": name, "option": f"--{option}"},
+        fix=Fix(
+            f"{other}add `#SBATCH --{option}=…`, or write `${{{name}:-}}`, which may be empty",
+            edits=edits,
+            where="job-script",
+            risk="what reads the value then gets an empty text" if edits else None,
+        ),
+    )
+
+
+# launches
+
+
+def _missing_of_launches(file: LaunchFile, text: str, others: list[str]) -> Iterator[Finding]:
+    """Yield the variables in launch lines that nothing sets, where an empty text changes what the line means."""
+    if _SETS_ANY.search(text) is not None:
+        return
+    if any(_SETS_PROGRAMS.search(match["file"]) is None for match in _SOURCES.finditer(text)):
+        return
+    base = file.path.replace("\\", "/").rpartition("/")[2]
+    # a script that another one starts or reads may get any variable from it
+    if any(base in other for other in others):
+        return
+    # a script with several such variables, or with defaults for them, gets them from its caller
+    names = {match["name"] for match in _EXPANSION.finditer(text)}
+    unset = [name for name in names if _OF_THE_ENVIRONMENT.search(name) is None and not _is_assigned(name, text)]
+    if sum(name not in _SET_FOR for name in unset) > 1 or any(map(_DEFAULT.search, text.splitlines())):
+        return
+    for site in file.sites:
+        if site.command.launcher not in NODE_LAUNCHERS or site.span.path != file.path:
+            continue
+        for name, finding in (*_swallowing(site), *_empty_masks(site)):
+            if _nothing_sets(name, site, file, text, others):
+                yield finding
+
+
+def _nothing_sets(name: str, site: LaunchSite, file: LaunchFile, text: str, others: list[str]) -> bool:
+    """Return whether no file sets a variable, and it is none of Slurm, a library, a cluster or a user's environment."""
+    if name in _SET_FOR:
+        job = file.allocation
+        return job is not None and job.scheduler == "slurm" and not _is_set_for(name, file, others)
+    if _OF_THE_ENVIRONMENT.search(name) is not None or setting(site, name) is not None or _is_set_in(name, text):
+        return False
+    if VariableTable().lookup(name) is not None:
+        return False
+    return not any(re.search(rf"\bexport[ \t][^\n]*\b{name}\b", other) for other in others)
+
+
+def _is_assigned(name: str, text: str) -> bool:
+    return (
+        re.search(rf"\b{name}(?:\+?=|\[[^]]*\]=)|\b(?:for|read|declare|mapfile|readarray)\b[^\n]*\b{name}\b", text)
+        is not None
+    )
+
+
+def _is_set_in(name: str, text: str) -> bool:
+    """Return whether a text has a name in another form than a plain ``$NAME``, comments included."""
+    if re.search(rf"-[nz][ \t]+[\"']?\$\{{?{name}\b", text) is not None:
+        return True
+    return re.search(rf"(?<!\$)(?<!\$\{{)\b{name}\b|\$\{{{name}[^}}]", text) is not None
+
+
+def _swallowing(site: LaunchSite) -> Iterator[tuple[str, Finding]]:
+    """Yield the options whose value is a variable in no quotes, with another option behind it."""
+    words = site.words
+    for before, word, after in zip(words, words[1:], words[2:], strict=False):
+        name = _bare_variable(word)
+        if name is None or not _is_option(before) or not _is_option(after) or word.by_each_task:
+            continue
+        yield name, _swallows(name, before, word, after, site)
+
+
+def _bare_variable(word: Word) -> str | None:
+    return only_variable(word.written) if word.written[:1] == "$" and not word.origins else None
+
+
+def _is_option(word: Word) -> bool:
+    return re.fullmatch(r"--?[A-Za-z][\w.-]*", word.text) is not None
+
+
+def _why_unset(name: str) -> str:
+    """Return the beginning of a message."""
+    if name in _SET_FOR:
+        return f"Slurm sets {name} only for --{_SET_FOR[name][0]}, which the job does not have, so"
+    return f"no file sets {name}: unless the environment does,"
+
+
+def _swallows(name: str, option: Word, word: Word, after: Word, site: LaunchSite) -> Finding:
+    return rules.DC818.found(
+        f"{_why_unset(name)} {option.text} of the launch gets {after.text} as its value",
+        where=word.span.where(variable=name),
+        evidence={"variable": name, "option": option.text, "launch_in_line": site.span.line},
+        fix=Fix(
+            f"set {name} before the launch, or let the script end without it: ${{{name}:?}}",
+            edits=_required(name, word.span, word.written),
+            where="job-script",
+            risk="the script then ends if the environment does not set it",
+        ),
+    )
+
+
+def _empty_masks(site: LaunchSite) -> Iterator[tuple[str, Finding]]:
+    """Yield the masks of a line that are a variable: an empty mask hides all GPUs."""
+    for mask in MASKS:
+        given = site.settings.get(mask)
+        name = None if given is None or given.value is not None else only_variable(given.written)
+        if given is None or name is None or name == mask or not given.certain:
+            continue
+        span = given.value_span or given.span
+        yield (
+            name,
+            rules.DC818.found(
+                f"{_why_unset(name)} {mask} is empty, and the launch in line {site.span.line} has no GPU",
+                where=span.where(variable=name),
+                evidence={"variable": name, "mask": mask, "launch_in_line": site.span.line},
+                fix=Fix(
+                    f"set {name} before, or let the script end without it: ${{{name}:?}}",
+                    edits=_required(name, span, given.written),
+                    where="job-script",
+                    risk="the script then ends if the environment does not set it",
+                ),
+            ),
+        )
+
+
+def _required(name: str, span: Span, written: str) -> tuple[Edit, ...]:
+    return span.literal_edit(written, re.sub(rf"\$\{{?{name}\b\}}?", f"${{{name}:?}}", written))

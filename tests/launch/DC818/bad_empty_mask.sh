@@ -1,0 +1,2 @@
+#!/bin/bash
+CUDA_VISIBLE_DEVICES=$GPU_IDS torchrun --standalone --nproc-per-node=4 train.py --out results  # expect: DC818

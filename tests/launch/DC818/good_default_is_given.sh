@@ -1,0 +1,3 @@
+#!/bin/bash
+BATCH=${BATCH:-16}
+torchrun --standalone --nproc-per-node=4 train.py --batch $BATCH --log-interval $LOG --out results
