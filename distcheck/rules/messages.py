@@ -130,4 +130,5 @@ MESSAGES: dict[str, tuple[str, ...]] = {
     "DC812": ("Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size", "Micro batch size per gpu: … has to be greater than 0", "Gradient accumulation steps: … has to be greater than 0", "bfloat16 and fp16 modes cannot be simultaneously enabled", "Cannot specify num_nodes/gpus with include/exclude", "Hostfile contains multiple entries for …", "not found in hostfile",),
     "DC816": ("RuntimeError: world_size (8) is not divisible by 6", "AssertionError: world size (8) is not divisible by tensor parallel size (2) times pipeline parallel size (3) times context parallel size (1)",),
     "DC817": ("Some specified arguments are not used by the HfArgumentParser: ['--evaluation_strategy', …]",),
+    "DC819": ("error: unrecognized arguments: --batch-size 16",),
 }

@@ -174,6 +174,7 @@ FILES: Mapping[str, Files] = {
     "DC812": Files(
         beside={"job.sh": "#!/bin/bash\ndeepspeed --num_gpus 8 train.py --deepspeed_config ds_config.json\n"}
     ),
+    "DC819": Files(together=True),
     "DC817": Files(
         beside={
             "requirements.txt": "transformers\n",

@@ -10,8 +10,8 @@ from __future__ import annotations
 PROBES = (
     "batch_header", "blank_assignments", "configurations", "container_runs", "cut_lines", "exit_status", "launcher",
     "lightning_nodes", "malformed", "node_clocks", "node_ranks", "parallel_sizes", "pods", "ports", "removed_options",
-    "rendezvous", "resources", "started_scripts", "typographic", "unset_variables", "variable_forwarding",
-    "variables",
+    "rendezvous", "resources", "started_scripts", "typographic", "unknown_options", "unset_variables",
+    "variable_forwarding", "variables",
 )  # fmt: skip
 
 

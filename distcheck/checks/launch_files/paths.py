@@ -15,7 +15,7 @@ from .model import LaunchSite
 #: Limit of parent folders; roots of projects are not deeper.
 _MAX_FOLDERS = 12
 #: A script's own folder, as a script determines it.
-_IN_OWN_FOLDER = re.compile(
+IN_OWN_FOLDER = re.compile(
     r"(?i)(?:\$\{?(?:SCRIPT_?(?:DIR|PATH|HOME)|HERE|THIS_?DIR|CUR(?:RENT)?_?DIR|DIR)\}?"
     r"|\$\(\s*dirname\s[^()]*\)|`\s*dirname\s[^`]*`)/+(?P<rest>[^$`]+)"
 )
@@ -51,7 +51,7 @@ def folders_above(path: str) -> Iterator[str]:
 
 def candidates(site: LaunchSite, name: str) -> list[str]:
     """Return the paths that a name in a launch line may mean; none if it contains a variable."""
-    neighbour = _IN_OWN_FOLDER.fullmatch(name)
+    neighbour = IN_OWN_FOLDER.fullmatch(name)
     if neighbour:
         return [_joined(posixpath.dirname(_plain(site.span.path)), neighbour["rest"])]
     name = _plain(name)

@@ -15,7 +15,7 @@ from distcheck.core.model import Finding
 from distcheck.launch.model import NODE_LAUNCHERS
 
 from .model import LaunchFile, LaunchFiles, LaunchSite
-from .paths import normalized, the_one
+from .paths import IN_OWN_FOLDER, normalized, the_one
 
 if TYPE_CHECKING:
     from distcheck.checks.source.program import Program
@@ -89,12 +89,23 @@ def names_of(site: LaunchSite) -> tuple[str, ...]:
     if command.script is None or command.unknown & {"script", "module"}:
         return _in_script_folder(site)
     if not command.module:
-        return (command.script,) if command.script.endswith(".py") else ()
+        if not command.script.endswith(".py"):
+            return ()
+        return (_as_written(site) if command.script.startswith("/") else None) or (command.script,)
     if not re.fullmatch(r"\w+(\.\w+)*", command.script):
         return ()
     inner = command.script.replace(".", "/")
     tops = ["", "src/", *(f"{folder}/" for folder in _python_path(site))]
     return tuple(dict.fromkeys(f"{top}{inner}{end}" for top in tops for end in (".py", "/__main__.py")))
+
+
+def _as_written(site: LaunchSite) -> tuple[str, ...] | None:
+    """Return a script in the folder of the launch file, of which the file holds the path on another machine."""
+    for word in site.words[: len(site.words) - len(site.command.script_args)]:
+        written = word.written.strip("\"'")
+        if word.text == site.command.script and IN_OWN_FOLDER.fullmatch(written):
+            return (written,)
+    return None
 
 
 def _in_script_folder(site: LaunchSite) -> tuple[str, ...]:

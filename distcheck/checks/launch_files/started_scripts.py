@@ -458,14 +458,14 @@ def local_rank_is_passed_as_it_is_taken(launch_files: LaunchFiles, started: Star
         command = start.site.command
         if command.launcher not in NODE_LAUNCHERS or command.no_python or "script_args" in command.unknown:
             continue
-        parser = _parser(program, start.script)
+        parser = parser_of(program, start.script)
         if parser is None:
             continue
         if command.local_rank_argument is not None:
             if (
                 parser.strict
                 and command.local_rank_argument not in parser.spellings
-                and _is_whole(program, start.script)
+                and is_whole(program, start.script)
             ):
                 yield _not_taken(start, command.local_rank_argument, parser)
         elif command.launcher in ELASTIC_LAUNCHERS and parser.option is not None and not parser.completed:
@@ -491,7 +491,7 @@ class _Parser(NamedTuple):
     used: bool
 
 
-def _parser(program: Program, script: int) -> _Parser | None:
+def parser_of(program: Program, script: int) -> _Parser | None:
     known: dict[int, _Parser | None] = program.notes.setdefault("parsers of scripts", {})
     if script not in known:
         known[script] = _find_parser(program, script)
@@ -510,7 +510,7 @@ def _find_parser(program: Program, script: int) -> _Parser | None:
     option = None
     swallows = False
     for call in program.calls_named("add_argument", files=files):
-        own = [_text(call, position) for position in range(call.positional)]
+        own = [text_of_argument(call, position) for position in range(call.positional)]
         takes = call.argument(None, "nargs")
         swallows = swallows or (takes is not None and not isinstance(takes.constant, (str, int)))
         if any(one in _LOCAL_RANK_OPTIONS for one in own):
@@ -557,7 +557,7 @@ def _is_only_first(call: SourceCall, parsing: list[SourceCall]) -> bool:
     )
 
 
-def _text(call: SourceCall, position: int) -> str | None:
+def text_of_argument(call: SourceCall, position: int) -> str | None:
     value = call.argument(position)
     constant = None if value is None else value.constant
     return constant if isinstance(constant, str) else None
@@ -568,7 +568,7 @@ def _keyword(call: SourceCall, name: str) -> object:
     return None if value is None else value.constant
 
 
-def _is_whole(program: Program, script: int) -> bool:
+def is_whole(program: Program, script: int) -> bool:
     """Return whether the project adds all options of a parser: it has no parents, and no other code gets it."""
     known: dict[int, bool] = program.notes.setdefault("whole parsers of scripts", {})
     if script not in known:
@@ -843,7 +843,7 @@ def _reads_local_rank(started: Started, start: ScriptStart, site: LaunchSite) ->
     options = [
         call
         for call in program.calls_named("add_argument", "option", files=files)
-        if any(_text(call, position) in _LOCAL_RANK_OPTIONS for position in range(call.positional))
+        if any(text_of_argument(call, position) in _LOCAL_RANK_OPTIONS for position in range(call.positional))
     ]
     return not options
 
