@@ -6,6 +6,7 @@ the assignments. ``variable_forwarding.py`` checks whether a variable reaches th
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from bisect import bisect_left
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 #: Values that are meant to hide all GPUs.
 _NO_GPUS = frozenset({"", "none", "cpu", "void", "null", "off", "nodevfiles"})
+#: ``pytorch/pytorch:1.13.1-cuda11.6``, ``nvcr.io/nvidia/pytorch:23.10-py3``, ``pytorch_22.08.sif``, ``torch==2.0.1``
+_TORCH_RELEASE = re.compile(r"torch(?:[:/_-]|==)v?(?P<major>\d{1,2})\.(?P<minor>\d{1,2})(?!\d)")
+_FIRST_BY_MONTH = 17
 #: More cards than any mask names; higher indices count as errors only if the nodes are known.
 _ANY_CARDS = 1024
 #: A file, folder or comment about debugging or measurements: its settings are deliberate.
@@ -94,9 +98,24 @@ def names_are_current(launch_files: LaunchFiles, configuration: Configuration | 
     def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
         from distcheck.checks.host.variables import IN_USE, judge_age
 
-        yield from judge_age(settings, IN_USE)
+        for finding in judge_age(settings, IN_USE):
+            variable = VariableTable().lookup(finding.where.variable or "")
+            if variable is None or variable.owner != "torch" or not _names_old_torch(group.file):
+                yield finding
 
     yield from _judged(launch_files, configuration, judge, only_known=False)
+
+
+def _names_old_torch(file: LaunchFile) -> bool:
+    """Return whether a file names a torch before 2.2, which renamed its variables: an image, a module, a requirement.
+
+    The images of NVIDIA are numbered by month; 24.01 is the first with torch 2.2.
+    """
+    for match in itertools.chain.from_iterable(map(_TORCH_RELEASE.finditer, file.lines)):
+        release = int(match["major"]), int(match["minor"])
+        if release < ((24, 1) if release[0] >= _FIRST_BY_MONTH else (2, 2)):
+            return True
+    return False
 
 
 @probe(rules.DC112)
