@@ -25,7 +25,7 @@ from .fragments import Fragment
 from .model import LaunchFile, LaunchFiles, LaunchSite
 from .paths import the_one
 from .resources import uses_gpus
-from .shell_commands import SCRIPTS
+from .shell_commands import SCRIPTS, read_chain
 from .shell_grammar import nodes_in, parse, why_missing
 
 #: Commands that succeed, whatever the launch has done; nothing depends on its results.
@@ -209,8 +209,12 @@ def _launches(file: LaunchFile, starting: Set[str]) -> list[LaunchSite]:
 
 def _is_service(site: LaunchSite) -> bool:
     """Return whether a line starts a program that runs until it is stopped: ``srun ray start --block``."""
-    names = [word.text.rpartition("/")[2] for word in site.words]
-    return any(tuple(names[at : at + len(one)]) == one for one in _SERVICES for at in range(len(names)))
+    words = [word.text for word in site.words]
+    chain = read_chain(words)
+    if chain.kind != "command":
+        return False
+    program = (words[chain.position].rpartition("/")[2], *words[chain.position + 1 :])
+    return any(program[: len(one)] == one for one in _SERVICES)
 
 
 def _starts_one_of(site: LaunchSite, scripts: Set[str]) -> bool:

@@ -111,7 +111,8 @@ def _names_old_torch(file: LaunchFile) -> bool:
 
     The images of NVIDIA are numbered by month; 24.01 is the first with torch 2.2.
     """
-    for match in itertools.chain.from_iterable(map(_TORCH_RELEASE.finditer, file.lines)):
+    lines = (line for line in file.lines if not line.lstrip().startswith("#"))
+    for match in itertools.chain.from_iterable(map(_TORCH_RELEASE.finditer, lines)):
         release = int(match["major"]), int(match["minor"])
         if release < ((24, 1) if release[0] >= _FIRST_BY_MONTH else (2, 2)):
             return True
