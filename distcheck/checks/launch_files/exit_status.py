@@ -104,6 +104,8 @@ _LOOPS = frozenset(("do_group", "for_statement", "c_style_for_statement", "while
 _LEAVES = re.compile(rb"\b(?:break|continue|return|exit|attempt|retry|retries)\b")
 #: Steps from a function with a launch to those that call it.
 _DEEPEST_CALL = 4
+#: The calls of a function with a launch; with more of them, it is not checked.
+_MOST_CALLS = 50
 _CONDITIONS = frozenset(("if_statement", "elif_clause", "while_statement"))
 
 
@@ -257,6 +259,13 @@ class _Script:
         functions = [child for child in root.named_children if child.type == "function_definition"]
         bodies = {_name_of(one): one.child_by_field_name("body") for one in functions}
         self.messages = frozenset(name for name, body in bodies.items() if body is not None and self._only_prints(body))
+        #: the commands that call functions of the script
+        self._calls: dict[str, list[Any]] = {}
+        for one in nodes_in(root, "command") if bodies else ():
+            called = self._words(one)[:1]
+            if called and called[0] in bodies:
+                self._calls.setdefault(called[0], []).append(one)
+        self._by_callers: dict[str, list[_Lost]] = {}
         #: the text without the tests that only print
         self.deciding = self._without_printing_tests()
         #: a script in a document begins behind empty lines
@@ -395,9 +404,17 @@ class _Script:
 
     def _lost_by_callers(self, name: str, depth: int) -> list[_Lost]:
         """Return how the status of a function is lost by all commands that call it; nothing if one keeps it."""
-        calls = [one for one in nodes_in(self.root, "command") if self._words(one)[:1] == [name]]
-        lost = [self._lost_by(one, [], depth) for one in calls] if depth < _DEEPEST_CALL else []
-        return lost[0] if lost and all(lost) else []
+        if name not in self._by_callers:
+            self._by_callers[name] = []  # a function that calls itself
+            calls = self._calls.get(name, ()) if depth < _DEEPEST_CALL else ()
+            calls = calls if len(calls) <= _MOST_CALLS else ()
+            lost: list[list[_Lost]] = []
+            for one in calls:
+                lost.append(self._lost_by(one, [], depth))
+                if not lost[-1]:
+                    break
+            self._by_callers[name] = lost[0] if lost and all(lost) else []
+        return self._by_callers[name]
 
     def trapped(self) -> _Lost | None:
         """Return the ``exit 0`` of the trap that runs at the end of the script; None if a trap keeps the status."""

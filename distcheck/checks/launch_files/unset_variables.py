@@ -7,9 +7,10 @@ the next one as its value, and an empty mask hides all GPUs.
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix
@@ -59,7 +60,7 @@ _SETS_PROGRAMS = re.compile(r"activate|bashrc|profile|conda|venv|modules|/init/|
 _SOURCES = re.compile(r"(?m)(?:^|[;&|]|\b(?:then|do))[ \t]*(?:source|\.)[ \t]+(?P<file>[^\s;&|]+)")
 #: What may set a variable whose name is nowhere in the file.
 _SETS_ANY = re.compile(
-    r"(?<![\w-])eval[ \t](?![^\n]*(?:conda|hook|ssh-agent|brew))|\$\{!|\bdirenv\b|\bdotenv\b|(?:^|[\s/])\.env\b"
+    r"(?<![\w-])eval[ \t](?![^\n]{0,200}(?:conda|hook|ssh-agent|brew))|\$\{!|\bdirenv\b|\bdotenv\b|(?:^|[\s/])\.env\b"
 )
 #: Names that the environment of a user, a cluster or a machine holds.
 _OF_THE_ENVIRONMENT = re.compile(
@@ -73,15 +74,9 @@ _OF_THE_ENVIRONMENT = re.compile(
 _EXPANSION = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)")
 #: A variable of the caller with a default: ``NODES=${NODES:-1}``.
 _DEFAULT = re.compile(r"\$\{(?!SLURM|PBS|CUDA)[A-Z]\w*(?::?[-=?])")
+#: Larger files, and files with more variables, are not checked.
 _LIMIT = 1_000_000
-
-
-class _Script(NamedTuple):
-    """A shell file and its tree."""
-
-    file: LaunchFile
-    source: Fragment
-    root: Any
+_MOST_NAMES = 200
 
 
 @probe(rules.DC818)
@@ -117,12 +112,14 @@ def _missing_of_slurm(file: LaunchFile, text: str, others: list[str]) -> Iterato
     if root is None or root.has_error:
         return
     source = Fragment(text, file.path)
+    switches = _switches(text)
     for node in nodes_in(root, "simple_expansion", "expansion"):
         written = text[node.start_byte : node.end_byte]
         name = written.strip("${}")
         if name not in names or written not in (f"${name}", f"${{{name}}}") or not _is_reached(node):
             continue
-        if _has_nounset(text[: node.start_byte]):
+        before = bisect.bisect_right(switches, (node.start_byte, False))
+        if before and switches[before - 1][1]:
             yield _ends_here(name, source.span(node.start_byte, node.end_byte), file)
             names.remove(name)
 
@@ -137,18 +134,16 @@ def _is_set_for(name: str, file: LaunchFile, others: list[str]) -> bool:
     return any(base in other and any(option in other for option in options) for other in others)
 
 
-def _has_nounset(text: str) -> bool:
-    """Return whether ``set -u`` is in force at the end of a text."""
-    on = False
+def _switches(text: str) -> list[tuple[int, bool]]:
+    """Return where ``set`` switches nounset on or off, in order."""
+    found = []
     for match in _NOUNSET.finditer(text):
         sign = ""
         for word in match["words"].split():
-            if word[0] in "-+":
-                sign = word[0]
-                on = sign == "-" if "u" in word[1:] else on
-            elif word == "nounset":
-                on = sign == "-"
-    return on
+            sign = word[0] if word[0] in "-+" else sign
+            if word == "nounset" or (word[0] in "-+" and "u" in word[1:]):
+                found.append((match.end(), sign == "-"))
+    return found
 
 
 def _is_reached(node: Any) -> bool:
@@ -181,7 +176,13 @@ def _ends_here(name: str, span: Span, file: LaunchFile) -> Finding:
 
 def _missing_of_launches(file: LaunchFile, text: str, others: list[str]) -> Iterator[Finding]:
     """Yield the variables in launch lines that nothing sets, where an empty text changes what the line means."""
-    if _SETS_ANY.search(text) is not None:
+    candidates = [
+        (site, name, finding)
+        for site in file.sites
+        if site.command.launcher in NODE_LAUNCHERS and site.span.path == file.path
+        for name, finding in (*_swallowing(site), *_empty_masks(site))
+    ]
+    if not candidates or _SETS_ANY.search(text) is not None:
         return
     if any(_SETS_PROGRAMS.search(match["file"]) is None for match in _SOURCES.finditer(text)):
         return
@@ -191,15 +192,14 @@ def _missing_of_launches(file: LaunchFile, text: str, others: list[str]) -> Iter
         return
     # a script with several such variables, or with defaults for them, gets them from its caller
     names = {match["name"] for match in _EXPANSION.finditer(text)}
+    if len(names) > _MOST_NAMES:
+        return
     unset = [name for name in names if _OF_THE_ENVIRONMENT.search(name) is None and not _is_assigned(name, text)]
     if sum(name not in _SET_FOR for name in unset) > 1 or any(map(_DEFAULT.search, text.splitlines())):
         return
-    for site in file.sites:
-        if site.command.launcher not in NODE_LAUNCHERS or site.span.path != file.path:
-            continue
-        for name, finding in (*_swallowing(site), *_empty_masks(site)):
-            if _nothing_sets(name, site, file, text, others):
-                yield finding
+    for site, name, finding in candidates:
+        if _nothing_sets(name, site, file, text, others):
+            yield finding
 
 
 def _nothing_sets(name: str, site: LaunchSite, file: LaunchFile, text: str, others: list[str]) -> bool:
@@ -211,14 +211,12 @@ def _nothing_sets(name: str, site: LaunchSite, file: LaunchFile, text: str, othe
         return False
     if VariableTable().lookup(name) is not None:
         return False
-    return not any(re.search(rf"\bexport[ \t][^\n]*\b{name}\b", other) for other in others)
+    return not any(re.search(rf"\bexport[ \t][^\n]{{0,200}}\b{name}\b", other) for other in others)
 
 
 def _is_assigned(name: str, text: str) -> bool:
-    return (
-        re.search(rf"\b{name}(?:\+?=|\[[^]]*\]=)|\b(?:for|read|declare|mapfile|readarray)\b[^\n]*\b{name}\b", text)
-        is not None
-    )
+    sets = rf"\b{name}(?:\+?=|\[[^]]*\]=)|\b(?:for|read|declare|mapfile|readarray)\b[^\n]{{0,200}}\b{name}\b"
+    return re.search(sets, text) is not None
 
 
 def _is_set_in(name: str, text: str) -> bool:
