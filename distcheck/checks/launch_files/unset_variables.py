@@ -15,11 +15,12 @@ from typing import Any
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix
 from distcheck.core.registry import probe
+from distcheck.core.spans import Span
 from distcheck.core.variable_table import VariableTable
 from distcheck.launch.model import NODE_LAUNCHERS
 
 from .context import only_variable, setting
-from .fragments import Fragment, Span
+from .fragments import Fragment
 from .model import LaunchFile, LaunchFiles, LaunchSite, Word
 from .shell_grammar import nodes_in, parse, why_missing
 from .variables import MASKS
@@ -72,6 +73,8 @@ _OF_THE_ENVIRONMENT = re.compile(
     r"UID|EUID|GROUPS|IFS|REPLY|TASK|CI|GITHUB|WORKSPACE)(?:_|$)"
 )
 _EXPANSION = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)")
+#: An assignment other than that of a mask.
+_ASSIGNMENT = re.compile(r"(?m)^[ \t]*(?:export[ \t]+)?(?!CUDA_|HIP_|ROCR_)[A-Za-z_]\w*=")
 #: A variable of the caller with a default: ``NODES=${NODES:-1}``.
 _DEFAULT = re.compile(r"\$\{(?!SLURM|PBS|CUDA)[A-Z]\w*(?::?[-=?])")
 #: Larger files, and files with more variables, are not checked.
@@ -207,6 +210,9 @@ def _nothing_sets(name: str, site: LaunchSite, file: LaunchFile, text: str, othe
     if name in _SET_FOR:
         job = file.allocation
         return job is not None and job.scheduler == "slurm" and not _is_set_for(name, file, others)
+    # a script without variables of its own takes them from its caller
+    if _ASSIGNMENT.search(text) is None:
+        return False
     if _OF_THE_ENVIRONMENT.search(name) is not None or setting(site, name) is not None or _is_set_in(name, text):
         return False
     if VariableTable().lookup(name) is not None:
