@@ -63,6 +63,8 @@ class ModelStep(NamedTuple):
     reduced_among: Mapping[str, tuple[int, ...]] = {}
     #: a ``DistributedSampler`` had begun to divide data among all ranks, with gradients enabled
     divides_data: bool = False
+    #: name → buffer that is no constant
+    buffers: Mapping[str, Digest] = {}
 
 
 class TrainedModels(NamedTuple):
@@ -95,6 +97,7 @@ def copies_stay_equal(models: TrainedModels) -> Iterator[Finding]:
     for number, steps in models.steps.items():
         found = next(_drifting(models, number, list(steps.values())), None)
         if found is None:
+            yield from _own_buffers(models, number, list(steps.values()))
             continue
         first = found.steps[0]
         rule, why, fix = _CAUSES[first.unreduced]
@@ -127,6 +130,45 @@ _CAUSES = {
         "ranks",
     ),
 }
+
+
+def _own_buffers(models: TrainedModels, number: int, series: Sequence[tuple[ModelStep, ...]]) -> Iterator[Finding]:
+    """Report a buffer that no rank changes, and that differs between ranks that average all else of the model."""
+    first, last = series[0], series[-1]
+    averages = all(step.calls.get("model", 0) > 0 for step in last)
+    if (
+        first[0].wrapped
+        or len(series) < _STEPS_APART
+        or not averages
+        or not _train_together(models, number, first, last)
+    ):
+        return
+    varied = [name for name, one in first[0].parameters.items() if one.varied]
+    if not varied or any(_checksums(steps, name) != 1 for steps in (first, last) for name in varied):
+        return  # it is not one model
+    for name in first[0].buffers:
+        of_ranks = [[step.buffers.get(name) for step in steps] for steps in zip(*series, strict=True)]
+        constant = all(one is not None and one == values[0] for values in of_ranks for one in values)
+        if constant and _differ([values[0] for values in of_ranks]):
+            ranks = tuple(step.rank for step in first)
+            yield rules.DC763.found(
+                f"buffer {name} of {first[0].network} differs between {rank_names(ranks)} in all steps, and no rank "
+                "changes it. The parameters are equal, so each rank trains them for another function",
+                where=where_of(first[0].place, ranks),
+                severity=Severity.WARNING,
+                evidence={"step": first[0].nth, "buffer": name, "copies_of": first[0].network},
+                fix=Fix(
+                    "broadcast the buffers next to the parameters: for each in model.buffers(): "
+                    "dist.broadcast(each, src=0)",
+                    where="code",
+                ),
+            )
+            return
+
+
+def _checksums(steps: Sequence[ModelStep], name: str) -> int:
+    """Return how many values of a parameter the ranks have."""
+    return len({step.parameters[name].parameter.checksum for step in steps if name in step.parameters})
 
 
 def _drifting(models: TrainedModels, number: int, series: Sequence[tuple[ModelStep, ...]]) -> Iterator[DriftingCopies]:

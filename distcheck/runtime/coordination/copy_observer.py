@@ -7,6 +7,7 @@ steps shows whether the ranks train one model from parts of the data, or somethi
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import weakref
 from collections import Counter, deque
@@ -25,6 +26,8 @@ from .wrapped_models import HOOK
 FEW = 16
 #: Parameters of one model that are digested, and steps of it that make a row.
 _MOST_PARAMETERS, _MOST_ROWS = 32, 64
+#: Buffers of one model that are digested.
+_MOST_BUFFERS = 8
 #: Rows that are made in addition, because the script has exchanged parameters since the last step.
 _MOST_EXTRA = 12
 #: Elements of a parameter that show whether it is constant.
@@ -37,6 +40,11 @@ _MOST_CALLS, _MOST_SITES = 4096, 1024
 MOST_COMPARED = 4
 #: Calls of this process that are compared so, whatever their call sites.
 _MOST_COMPARED_IN_ALL = 64
+
+
+#: Modules and buffers that differ on purpose: statistics of a rank's own batches, and what a rank keeps for itself.
+_OWN_STATISTICS = re.compile(r"Norm|Observer|FakeQuant")
+OWN_BUFFERS = re.compile(r"queue|bank|memory|cache|rng|seed|count", re.IGNORECASE)
 
 
 class CopyRow(NamedTuple):
@@ -67,6 +75,8 @@ class CopyRow(NamedTuple):
     #: as in :class:`~.copies.ModelStep`
     reduced_among: Mapping[str, tuple[int, ...]] = {}
     divides_data: bool = False
+    #: name → buffer, if its elements differ
+    buffers: Mapping[str, Digest] = {}
 
 
 class _Call(NamedTuple):
@@ -319,8 +329,7 @@ class CopyObserver:
                 continue
             tensors[name, False] = local
             if name not in copy.varied:
-                some = local.reshape(-1)[:_CHECKED]
-                copy.varied[name] = bool((some != some[0]).any())
+                copy.varied[name] = _is_varied(local)
             if is_plain(torch, gradient):
                 tensors[name, True] = gradient
         found = dict(zip(tensors, digests.of_several(list(tensors.values()), 0), strict=True))
@@ -331,9 +340,21 @@ class CopyObserver:
                 tuple((name, copy.varied[name], found.get((name, True)), found[name, False])
                       for name, is_gradient in tensors if not is_gradient),
                 rates, dict(copy.synced), wrapped, self.divided(), copy.hooked_elsewhere, copy.unreduced,
-                among, self.divides_data,
+                among, self.divides_data, self._buffers(torch, digests, copy),
             )
         )  # fmt: skip
+
+    def _buffers(self, torch: Any, digests: Digests, copy: _Copy) -> dict[str, Digest]:
+        """Return the digests of buffers that hold numbers of some kind, and not one number several times."""
+        root = copy.root() if copy.root is not None and not copy.unreduced else None
+        named = [] if root is None else list(buffers_of(root))
+        chosen = {
+            name: local_of(one)
+            for name, one in named[:: -(-len(named) // _MOST_BUFFERS) or 1]
+            if is_plain(torch, one) and one.is_floating_point() and one.numel() > 1
+        }
+        chosen = {name: one for name, one in chosen.items() if _is_varied(one)}
+        return dict(zip(chosen, digests.of_several(list(chosen.values()), 0), strict=True))
 
 
 def local_of(tensor: Any) -> Any:
@@ -352,6 +373,12 @@ def is_plain(torch: Any, tensor: Any) -> bool:
     if not isinstance(tensor, torch.Tensor) or hasattr(tensor, "device_mesh"):
         return False
     return bool(tensor.layout is torch.strided and not tensor.is_meta and tensor.numel())
+
+
+def _is_varied(tensor: Any) -> bool:
+    """Return whether the first elements of a tensor differ."""
+    some = tensor.reshape(-1)[:_CHECKED]
+    return bool((some != some[0]).any())
 
 
 def is_of_fsdp(frame: FrameType | None) -> bool:
@@ -381,6 +408,16 @@ def roots_of_models() -> Iterator[Any]:
     for one in modules:
         if id(one) not in inner and next(one.parameters(), None) is not None:
             yield one
+
+
+def buffers_of(network: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the buffers that a checkpoint holds and that should be equal, with their names."""
+    for path, module in network.named_modules():
+        if _OWN_STATISTICS.search(type(module).__name__):
+            continue
+        for name, buffer in module._buffers.items():
+            if name not in module._non_persistent_buffers_set and not OWN_BUFFERS.search(name):
+                yield f"{path}.{name}".lstrip("."), buffer
 
 
 def _reduces_in_hook(parameter: Any) -> bool:

@@ -12,17 +12,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, grouped, grouped_pairs
+from distcheck.core.model import Finding, Fix, Severity, Where, grouped, grouped_pairs
 from distcheck.core.registry import probe
 from distcheck.runtime.coordination.digests import Digest, digest_of
 from distcheck.runtime.coordination.locations import few_rank_names, where_of
 from distcheck.runtime.coordination.protocol import DRIFT_REPORTED, PREFIX, REPLICAS_UNCHECKED, REPORTED, packed
 from distcheck.runtime.coordination.store_client import StoreClient
 
-from .wrapped_models import AROUND, ENDS_IN_NO_SYNC
+from .fully_sharded import Shards
+from .wrapped_models import AROUND, ENDS_IN_NO_SYNC, NOT_SHARDED
 
 #: Rows of one rank that are kept in the store.
 _KEPT = 16
+#: Before the name of what an optimizer keeps, in ``rest``.
+_STATE = "optimizer state "
+#: A parameter in DDP that no optimizer steps.
+OUTSIDE = "parameter outside of optimizers"
 
 
 class ReplicaRow(NamedTuple):
@@ -55,13 +60,20 @@ class ReplicaRow(NamedTuple):
     scale: float = 0.0
     #: name → why DDP does not average its gradient; "" as a name: that of no parameter. See :mod:`.wrapped_models`
     unreduced: Mapping[str, str] = {}
+    #: how this rank treats its shards
+    shards: Shards = Shards()
+
+    @property
+    def may_begin_apart(self) -> bool:
+        """Return whether parameters that differ from the start need not be replicas."""
+        return self.unreduced.get("") == NOT_SHARDED
 
 
 class Drift(NamedTuple):
     """Replicas that differ at two compared steps."""
 
     #: ``learning rate``, ``loss scale``, ``step count``, ``gradient``, ``parameter``, ``optimizer state``, ``buffer``,
-    #: ``input``, ``order of reductions``
+    #: ``input``, ``order of reductions``, ``option``, ``changes``, ``scale of gradients``
     what: str
     #: of the first one that differs; index of the parameter group
     name: str
@@ -87,7 +99,9 @@ class Drift(NamedTuple):
 # judgement
 
 
-@probe(rules.DC709, rules.DC750, rules.DC751, rules.DC756, rules.DC757, rules.DC759, rules.DC763, rules.DC764)
+@probe(
+    rules.DC709, rules.DC750, rules.DC751, rules.DC753, rules.DC756, rules.DC757, rules.DC759, rules.DC763, rules.DC764
+)  # fmt: skip
 def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
     """Report the first thing that differs between the replicas of a model."""
     first, minority = drift.rows[0], drift.minority
@@ -136,6 +150,9 @@ def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
             fix=Fix("decide on all ranks together whether the optimizer makes a step", where="code"),
         )
         return
+    if drift.what in _SHARDS:
+        yield _of_shards(drift, where, evidence)
+        return
     difference = (
         f"{drift.what} {drift.name} {model}differs between its replicas at step {first.step}: "
         f"{few_rank_names(minority)} {'has' if len(minority) == 1 else 'have'} other values than rank "
@@ -165,15 +182,87 @@ def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
         return
     if drift.unreduced in _UNREDUCED:
         rule, why, fix = _UNREDUCED[drift.unreduced]
-        yield rule.found(f"{difference}. {why}", where=where, evidence=evidence, fix=Fix(fix, where="code"))
+        yield rule.found(
+            f"{difference}. {why}",
+            where=where,
+            evidence=evidence,
+            severity=Severity.WARNING if first.may_begin_apart else None,
+            fix=Fix(fix, where="code"),
+        )
         return
+    is_proven = drift.large and drift.what not in ("buffer", OUTSIDE) and not first.may_begin_apart
     yield rules.DC763.found(
         difference,
         where=where,
         evidence=evidence,
-        severity=Severity.ERROR if drift.large and drift.what != "buffer" else Severity.WARNING,
+        severity=Severity.ERROR if is_proven else Severity.WARNING,
         fix=Fix(_EQUAL[drift.what], where="code"),
     )
+
+
+#: What differs in the treatment of shards: a changed part of some ranks counts from so many changes on, and a factor
+#: from a relative difference on.
+_SHARDS = ("option", "changes", "scale of gradients")
+_LEAST_CHANGES, _ANOTHER_FACTOR = 4, 1e-2
+
+
+def _of_shards(drift: Drift, where: Where, evidence: Mapping[str, object]) -> Finding:
+    """Return a finding about shards that ranks treat in different ways."""
+    one, other = _two_sides(drift)
+    if drift.what == "option":
+        option, _, name = drift.name.partition(" ")
+        return rules.DC764.found(
+            f"option {option} of the optimizer differs between the ranks that hold shards of {name}: "
+            f"{_shown(one, drift)} on rank {one.rank} and {_shown(other, drift)} on rank {other.rank}",
+            where=where,
+            evidence=evidence,
+            fix=Fix(
+                "choose the options by what all ranks share: parameter.dim() and parameter.numel() of the DTensor, not "
+                "of its to_local(), and step schedulers on all ranks",
+                where="code",
+            ),
+        )
+    if drift.what == "changes":
+        still, changed = (one, other) if one.shards.changes[drift.name] == 0 else (other, one)
+        return rules.DC757.found(
+            f"rank {changed.rank} changes its shard of {drift.name} {_shown(changed, drift)} times, and rank "
+            f"{still.rank} never. A part of the parameter keeps its old values, and no optimizer steps it",
+            where=where,
+            evidence=evidence,
+            severity=Severity.WARNING,
+            fix=Fix("update the shards on all ranks: a rank holds only its own part of a moving average", where="code"),
+        )
+    return rules.DC753.found(
+        f"ranks scale the averaged gradients of their shards by different factors: {_shown(one, drift)} on rank "
+        f"{one.rank} and {_shown(other, drift)} on rank {other.rank}. Each may clip by the norm of its shards alone",
+        where=where,
+        evidence=evidence,
+        severity=Severity.WARNING,
+        fix=Fix(
+            "clip by the norm of all shards: torch.nn.utils.clip_grad_norm_ knows it, and a clip of the script has to "
+            "all_reduce the sum of squares first",
+            where="code",
+        ),
+    )
+
+
+def _shards_differ(before: Sequence[ReplicaRow], now: Sequence[ReplicaRow]) -> Drift | None:
+    """Return how ranks treat their shards in different ways at both of two compared steps."""
+    for name in now[0].shards.options:
+        of_ranks = [[row.shards.options.get(name, {}) for row in rows] for rows in (before, now)]
+        for option in now[0].shards.options[name]:
+            values = [[one.get(option) for one in rows] for rows in of_ranks]
+            if all(None not in rows and len(set(rows)) > 1 for rows in values):
+                return Drift("option", f"{option} {name}", tuple(before))
+    for name in now[0].shards.changes:
+        changes = [row.shards.changes.get(name) for row in now]
+        known = [one for one in changes if one is not None]
+        if len(known) == len(now) and min(known) == 0 and max(known) >= _LEAST_CHANGES:
+            return Drift("changes", name, tuple(now))
+    factors = [[row.shards.factor for row in rows] for rows in (before, now)]
+    if all(min(one) > 0 and max(one) - min(one) > _ANOTHER_FACTOR * max(one) for one in factors):
+        return Drift("scale of gradients", "", tuple(before))
+    return None
 
 
 _CHOSEN_BEFORE = "choose the parameters, and which are trained, before DDP wraps the model, or wrap its .module again"
@@ -194,6 +283,11 @@ _UNREDUCED = {
     ),
     "added": (rules.DC751, "It came to the model after DDP wrapped it, so no hook averages it", _CHOSEN_BEFORE),
     "replaced": (rules.DC751, "It took the place of another one after DDP wrapped the model", _CHOSEN_BEFORE),
+    NOT_SHARDED: (
+        rules.DC763,
+        "fully_shard has divided other modules of the model, and not the one that holds it: nothing averages it",
+        "call fully_shard(model) for the whole model after its blocks, or average these gradients before each step",
+    ),
     "moved": (rules.DC756, "It was moved or cast after DDP wrapped the model, so no hook averages it", _CHOSEN_BEFORE),
 }  # fmt: skip
 _EQUAL = {
@@ -201,12 +295,15 @@ _EQUAL = {
     "on all ranks alike",
     "parameter": "load or initialize the parameters on all ranks alike, and step the optimizer on all ranks or on none",
     "optimizer state": "load the optimizer's state on all ranks alike, and step the optimizer on all ranks or on none",
+    OUTSIDE: "change it on all ranks alike: reduce what updates it, and draw random numbers from one seed",
     "buffer": "reduce what updates the buffer over the ranks, or let DDP broadcast buffers (broadcast_buffers=True)",
 }
 
 
 def drift_of(before: Sequence[ReplicaRow], now: Sequence[ReplicaRow]) -> Drift | None:
     """Return what differs at both of two compared steps: the likely cause first."""
+    if (of_shards := _shards_differ(before, now)) is not None:
+        return of_shards
     if all(len({row.scale for row in rows}) > 1 and all(row.scale for row in rows) for rows in (before, now)):
         return Drift("loss scale", "", tuple(before))
     if any(len({_since_reduced(row) for row in rows}) > 1 for rows in (before, now)):
@@ -285,10 +382,28 @@ def _differing(rows: Sequence[ReplicaRow]) -> Iterator[tuple[str, str]]:
             not rows[0].computed or _is_large(rows, "parameter", name)
         ):
             yield "parameter", name
-    for name in rows[0].rest:
-        if all(name in row.rest for row in rows) and _is_large(rows, "", name):
-            what = next((kind for kind in ("buffer", "input") if name.startswith(f"{kind} ")), "optimizer state")
+    lacking = _lack_state(rows)
+    for name in {name: None for row in rows for name in row.rest}:
+        what = next((kind for kind in ("buffer", "input", OUTSIDE) if name.startswith(f"{kind} ")), _STATE.rstrip())
+        found = [row.rest.get(name) for row in rows]
+        if None in found:
+            differs = lacking and what == _STATE.rstrip()
+        elif what == OUTSIDE:
+            differs = len({one.checksum for one in found if one is not None}) > 1
+        else:
+            differs = _is_large(rows, "", name)
+        if differs:
             yield what, name.removeprefix(f"{what} ")
+
+
+def _lack_state(rows: Sequence[ReplicaRow]) -> bool:
+    """Return whether a rank has no state of an optimizer that has made steps from the same gradients as others."""
+    with_state = [any(name.startswith(_STATE) for name in row.rest) for row in rows]
+    return (
+        len(set(with_state)) > 1
+        and all(row.step > 1 and any(gradient for gradient, _ in row.values.values()) for row in rows)
+        and all(row.values.keys() == rows[0].values.keys() for row in rows)
+    )
 
 
 def _is_large(rows: Sequence[ReplicaRow], what: str, name: str) -> bool:
@@ -302,6 +417,13 @@ def _is_large(rows: Sequence[ReplicaRow], what: str, name: str) -> bool:
 def _value(row: ReplicaRow, what: str, name: str) -> Any:
     if what == "learning rate":
         return row.rates[int(name)]
+    if what == "option":
+        option, _, parameter = name.partition(" ")
+        return row.shards.options[parameter][option]
+    if what == "changes":
+        return row.shards.changes[name]
+    if what == "scale of gradients":
+        return row.shards.factor
     if what == "loss scale":
         return row.scale
     if what == "step count":
@@ -310,7 +432,7 @@ def _value(row: ReplicaRow, what: str, name: str) -> Any:
         return row.reduced[list(row.values).index(name)]
     if what in ("gradient", "parameter"):
         return row.values[name][what == "parameter"]
-    return row.rest[f"{what} {name}".lstrip()]
+    return row.rest.get(f"{what} {name}".lstrip())
 
 
 def _two_sides(drift: Drift) -> tuple[ReplicaRow, ReplicaRow]:
@@ -323,6 +445,8 @@ def _two_sides(drift: Drift) -> tuple[ReplicaRow, ReplicaRow]:
 
 def _shown(row: ReplicaRow, drift: Drift) -> str:
     value = _value(row, drift.what, drift.name)
+    if value is None or isinstance(value, str):
+        return value or "missing"
     return f"norm {value.norm:.6g}, checksum {value.checksum:08x}" if isinstance(value, Digest) else f"{value:.6g}"
 
 
@@ -330,15 +454,37 @@ def drifts_of(rows: Iterable[ReplicaRow]) -> Iterator[Drift]:
     """Yield the first drift of each model, from all rows of all ranks."""
     for of_model in grouped(rows, lambda row: row.key).values():
         before: list[ReplicaRow] = []
+        equal: frozenset[str] | None = None
         for _, now in sorted(grouped(of_model, lambda row: row.step).items()):
             if {row.rank for row in now} != set(now[0].ranks):
                 continue
-            now.sort()
+            now.sort(key=lambda row: row.rank)
+            equal = _equal_names(now) if equal is None else equal
+            now = _replicas_of(now, equal)
             drift = drift_of(before, now) if before else None
             if drift is not None:
                 yield drift
                 break
             before = now
+
+
+def _equal_names(rows: Sequence[ReplicaRow]) -> frozenset[str]:
+    """Return the parameters that all ranks hold alike."""
+    return frozenset(
+        name
+        for name, (_, digest) in rows[0].values.items()
+        if all(name in row.values and row.values[name][1].checksum == digest.checksum for row in rows)
+    )
+
+
+def _replicas_of(rows: list[ReplicaRow], equal: frozenset[str]) -> list[ReplicaRow]:
+    """Return rows with replicas only: where parameters may begin apart, with those that were equal at first."""
+    if not rows[0].may_begin_apart:
+        return rows
+    return [
+        row._replace(values={name: value for name, value in row.values.items() if name in equal}, rest={})
+        for row in rows
+    ]
 
 
 # exchange
@@ -358,6 +504,8 @@ class ReplicaExchange:
         self._sent: deque[ReplicaRow] = deque()
         #: key → rows of the last compared step
         self._before: dict[str, list[ReplicaRow]] = {}
+        #: key → parameters that were equal at the first compared step
+        self._equal: dict[str, frozenset[str]] = {}
         self._reported: set[str] = set()
 
     def tick(self, store: StoreClient, rank: int, final: bool) -> None:
@@ -384,6 +532,7 @@ class ReplicaExchange:
 
     def _compare(self, store: StoreClient, rows: list[ReplicaRow]) -> None:
         key = rows[0].key
+        rows = _replicas_of(rows, self._equal.setdefault(key, _equal_names(rows)))
         before, self._before[key] = self._before.get(key), rows
         drift = None if before is None else drift_of(before, rows)
         if drift is None:
@@ -406,5 +555,5 @@ def row_of(values: Iterable[Any]) -> ReplicaRow:
     return row._replace(
         ranks=tuple(row.ranks), rates=tuple(row.rates), reduced=tuple(row.reduced),
         values={name: (digest_of(gradient), Digest(*value)) for name, (gradient, value) in row.values.items()},
-        rest={name: Digest(*value) for name, value in row.rest.items()},
+        rest={name: Digest(*value) for name, value in row.rest.items()}, shards=Shards(*row.shards),
     )  # fmt: skip

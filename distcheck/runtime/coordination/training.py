@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 import sys
 import weakref
 from collections import deque
@@ -25,23 +24,23 @@ from distcheck.runtime.coordination.reductions import MOST_RANKS, GradientStep
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
 from .clipping import ClipObserver, ClippedGradients
-from .copy_observer import CopyObserver, learning_rates
-from .drift import ReplicaRow
+from .copy_observer import OWN_BUFFERS, CopyObserver, buffers_of, learning_rates
+from .drift import OUTSIDE, ReplicaRow
+from .fully_sharded import FullyShardedModels
 from .mesh_replicas import DividedModules, local_of
 from .patching import wrap
 from .updates import PATIENT, IdleOptimizer, Patience, ScheduleBurst, UpdateObserver
-from .wrapped_models import ALL_IN_NO_SYNC, HOOK, WrappedModel, count_no_sync
+from .wrapped_models import ALL_IN_NO_SYNC, HOOK, NOT_SHARDED, WrappedModel, count_no_sync
 
 #: Steps that are all compared: a fault of the first steps is reported early, and a short job is compared as well. Until
-#: the first step of the interval, the powers of two follow.
+#: the first step of the interval, the powers of two follow, each with the step after it, which confirms a difference.
 _FIRST_STEPS = 8
 #: Parameters of one model that are digested at one step; others follow at later ones.
 _MOST_PARAMETERS = 32
+#: Parameters of a model in DDP that no optimizer steps: frozen ones, and copies of which an optimizer steps others.
+_MOST_OTHERS = 8
 #: Those of them whose state in the optimizer is digested as well.
 _MOST_STATES = 4
-#: Modules and buffers that differ on purpose: statistics of a rank's own batches, and what a rank keeps for itself.
-_OWN_STATISTICS = re.compile(r"Norm|Observer|FakeQuant")
-_OWN_BUFFERS = re.compile(r"queue|bank|memory|cache|rng|seed|count", re.IGNORECASE)
 #: ``error`` after a script has entered Join.
 _JOIN = "Join"
 #: All-reduces that are remembered.
@@ -118,6 +117,9 @@ class TrainingObserver:
         #: keys of models whose ranks DDP keeps equal only if the script does its part
         self._loose: set[str] = set()
         self._divided = DividedModules()
+        self._sharded = FullyShardedModels()
+        #: ranks send each other parts: they may hold parts of a model, such as experts
+        self._exchanges_parts = False
         #: the last ``GradScaler`` that made a step
         self._scaler: weakref.ref[Any] | None = None
         self._optimizers: weakref.WeakKeyDictionary[Any, _Steps] = weakref.WeakKeyDictionary()
@@ -163,7 +165,12 @@ class TrainingObserver:
         when_imported("torch.distributed.algorithms.join", self._attach_join)
         when_imported("torch.utils.data.distributed", self._attach_sampler)
         when_imported("torch.distributed.tensor.parallel.api", self._divided.attach)
+        fsdp = "torch.distributed.fsdp._fully_shard."
+        when_imported(f"{fsdp}_fsdp_param_group", self._sharded.attach)
         if self._wants_digests:
+            when_imported(
+                f"{fsdp}_fsdp_state", lambda module: self._sharded.attach_backward(module, self._after_backward)
+            )
             self._divided.observe_inputs(self._on_input)
             when_imported("torch.distributed.tensor._api", self._divided.attach_inputs)
         self._calls.observe_arguments(self._on_call)
@@ -189,6 +196,7 @@ class TrainingObserver:
         self._wrapped.clear()
         self._loose.clear()
         self._divided.forget()
+        self._sharded.forget()
         self._reduced.clear()
         self._optimizers.clear()
         self._of_replicas.clear()
@@ -306,6 +314,7 @@ class TrainingObserver:
             observer = self._reduction_observer
             if observer is not None:
                 self._safely_reduced(lambda: observer.on_call(call, tensor, ranks))
+            self._exchanges_parts |= "all_to_all" in call.operation
             if call.operation != "all_reduce" or call.reduce not in ("sum", "avg"):
                 return
             if not hasattr(tensor, "data_ptr") or not _has_address(tensor):
@@ -404,6 +413,8 @@ class TrainingObserver:
             ddp = wrapped.ddp()
             if ddp is not None:
                 owned.update(self._observe_wrapped(wrapped, ddp, optimizer, steps, place, trained, with_gradients))
+        if due:
+            self._add_of_shards(optimizer, steps, place, owned, with_gradients=with_gradients)
         if due and self._wants_digests:
             owned.update(self._add_of_meshes(optimizer, steps, place, owned, with_gradients=with_gradients))
         wanted = self._waits_for_reduced()
@@ -442,9 +453,17 @@ class TrainingObserver:
             # a hook may average as it likes, and a script its parameters: the end shows what it did
             self._loose.add(wrapped.key)
             self.copies.add_wrapped(ddp.module, optimizer, why)
-        if named and why != HOOK and (reduced or ddp.require_forward_param_sync):
+        # an optimizer may step copies of the parameters in another format
+        of_copies = (
+            trained
+            and not named
+            and reduced
+            and not any(one.trains.get(wrapped.key) for one in self._optimizers.values())
+        )
+        if (named or of_copies) and why != HOOK and (reduced or ddp.require_forward_param_sync):
             kept = [(name, one) for name, one in named if name not in wrapped.ignored]
             values, rest = self._digests_of(kept, optimizer, steps, with_gradients=with_gradients, ddp=ddp)
+            rest |= self._others_of(wrapped, ddp, steps)
             changed = wrapped.changed({name: one for name, one in kept if name in values})
             row = ReplicaRow(
                 0, self._numbered(wrapped.key, optimizer), wrapped.ranks, steps.count, number, wrapped.network, place,
@@ -452,6 +471,25 @@ class TrainingObserver:
             )  # fmt: skip
             self._add(row)
         return {id(one) for _, one in named}
+
+    def _others_of(self, wrapped: WrappedModel, ddp: Any, steps: _Steps) -> dict[str, Digest]:
+        """Return the digests of some parameters in DDP that no optimizer steps."""
+        if not self._wants_digests:
+            return {}
+        stepped = self._stepped()
+        others = [
+            (name, one)
+            for name, one in ddp.module.named_parameters()
+            if id(one) not in stepped
+            and name not in wrapped.ignored
+            and not OWN_BUFFERS.search(name)
+            and name in wrapped.members
+            and self._is_comparable(one)
+        ]
+        turn = steps.count // self._every
+        chosen = dict(_some(others, turn, _MOST_OTHERS))
+        found = self._digests_made().of_several(list(chosen.values()), turn)
+        return {f"{OUTSIDE} {name}": digest for name, digest in zip(chosen, found, strict=True)}
 
     def _observe_reductions(self, optimizer: Any, place: str) -> None:
         observer = self._reduction_observer
@@ -480,6 +518,40 @@ class TrainingObserver:
             self._add(row)
             yield from (id(one) for _, one in replicas.named)
 
+    def _after_backward(self) -> None:
+        """Keep gradients of shards as a backward pass gave them, until all first steps are made."""
+        torch = self._torch
+        if (
+            torch is None
+            or torch.compiler.is_compiling()
+            or max((one.count for one in self._optimizers.values()), default=0) > self._first
+        ):
+            return
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            return
+        self._safely(lambda: self._sharded.see_gradients(self._digests_made()))
+
+    def _add_of_shards(
+        self, optimizer: Any, steps: _Steps, place: str, owned: set[int], *, with_gradients: bool
+    ) -> None:
+        """Add a row for each mesh of ``fully_shard``, and one for what stays outside, whose IDs come to ``owned``."""
+        digests = self._digests_made() if self._wants_digests and with_gradients else None
+        row = ReplicaRow(0, "", (), steps.count, 0, "", place, (), {})
+        for ranks, shards in self._sharded.treatment(optimizer, self._stepped(), digests).items():
+            title = f"shards {','.join(map(str, ranks))}"
+            self._add(row._replace(key=self._numbered(title, optimizer), ranks=ranks, shards=shards))
+        named = [(name, one) for name, one in self._sharded.outside(optimizer) if id(one) not in owned]
+        ranks = self._sharded.ranks_of_all() if named and self._wants_digests and not self._exchanges_parts else ()
+        if len(ranks) > 1:
+            values, rest = self._digests_of(named, optimizer, steps, with_gradients=with_gradients)
+            key = self._numbered(f"outside {','.join(map(str, ranks))}", optimizer)
+            self._add(row._replace(key=key, ranks=ranks, values=values, rest=rest, unreduced={"": NOT_SHARDED}))
+            owned.update(id(one) for _, one in named)
+
+    def _stepped(self) -> set[int]:
+        """Return the IDs of the parameters of all optimizers that made a step."""
+        return {id(one) for each in self._optimizers for group in each.param_groups for one in group["params"]}
+
     def _on_input(self, tensor: Any, mesh: Any) -> None:
         """Add a row for an input that all ranks of a mesh should have alike."""
         if self.error or self._torch is None or self._torch.compiler.is_compiling():
@@ -500,7 +572,7 @@ class TrainingObserver:
         """Return whether a step is compared."""
         if step <= self._first or step % self._every == 0:
             return True
-        return step < self._every and step & (step - 1) == 0
+        return step < self._every and (step & (step - 1) == 0 or (step - 1) & (step - 2) == 0)
 
     def _held_by_wrappers(self, optimizer: Any) -> set[int]:
         """Return the IDs of all parameters in DDP, and of those of an optimizer that a mesh replicates."""
@@ -586,7 +658,7 @@ class TrainingObserver:
                 state = states.get(one, {})
                 tensors.update({("optimizer state", f"{key} of {name}"): value for key, value in state.items()})
         if ddp is not None and not ddp.broadcast_buffers:
-            buffers = _some(list(_buffers(ddp.module)), turn)
+            buffers = _some(list(buffers_of(ddp.module)), turn)
             tensors.update({("buffer", name): value for name, value in buffers})
         tensors = {key: local_of(one) for key, one in tensors.items()}
         tensors = {key: one for key, one in tensors.items() if self._is_comparable(one)}
@@ -606,7 +678,7 @@ class TrainingObserver:
     def _add(self, row: ReplicaRow) -> None:
         if len(row.ranks) > 1:
             distributed = sys.modules["torch.distributed.distributed_c10d"]
-            self._digested += bool(row.values)
+            self._digested += bool(row.values) or any(name.startswith(OUTSIDE) for name in row.rest)
             pairs = self._calls.pairs
             paired = bool(pairs.posted or pairs.incomplete)
             self.rows.append(row._replace(rank=distributed.get_rank(), paired=paired, scale=self._loss_scale()))
@@ -617,19 +689,9 @@ def _has_address(tensor: Any) -> bool:
     return not hasattr(tensor, "device_mesh") and str(tensor.layout) == "torch.strided"
 
 
-def _some(named: list[tuple[str, Any]], turn: int) -> Iterator[tuple[str, Any]]:
+def _some(named: list[tuple[str, Any]], turn: int, most: int = _MOST_PARAMETERS) -> Iterator[tuple[str, Any]]:
     """Yield a part of the parameters, another one at each turn; always the first and the last."""
-    stride = -(-len(named) // _MOST_PARAMETERS) or 1
+    stride = -(-len(named) // most) or 1
     for position, item in enumerate(named):
         if position % stride == turn % stride or position in (0, len(named) - 1):
             yield item
-
-
-def _buffers(network: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the buffers that a checkpoint holds and that should be equal, with their names."""
-    for path, module in network.named_modules():
-        if _OWN_STATISTICS.search(type(module).__name__):
-            continue
-        for name, buffer in module._buffers.items():
-            if name not in module._non_persistent_buffers_set and not _OWN_BUFFERS.search(name):
-                yield f"{path}.{name}".lstrip("."), buffer

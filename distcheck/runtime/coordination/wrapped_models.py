@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 #: Why DDP averaged no gradient of a model, or not all of what a step uses.
 AROUND, ENDS_IN_NO_SYNC, ALL_IN_NO_SYNC, HOOK = "around", "ends in no_sync", "all in no_sync", "hook"
+#: Why no gradient is averaged of a parameter next to modules that ``fully_shard`` has divided.
+NOT_SHARDED = "not sharded"
 
 
 class Member(NamedTuple):

@@ -110,6 +110,7 @@ def _row(values: list[Any]) -> CopyRow:
             for name, varied, gradient, value in row.parameters
         ),
         reduced_among={name: tuple(ranks) for name, ranks in row.reduced_among.items()},
+        buffers={name: Digest(*value) for name, value in row.buffers.items()},
     )
 
 
@@ -117,7 +118,7 @@ def _step(row: CopyRow) -> ModelStep:
     parameters = {name: ParameterCopy(varied, gradient, value) for name, varied, gradient, value in row.parameters}
     return ModelStep(
         row.rank, row.model, row.network, False, "", row.place, row.step, (), row.calls, parameters, tuple(row.rates),
-        row.synced, row.hooked_elsewhere, row.unreduced, row.reduced_among, row.divides_data,
+        row.synced, row.hooked_elsewhere, row.unreduced, row.reduced_among, row.divides_data, row.buffers,
     )  # fmt: skip
 
 

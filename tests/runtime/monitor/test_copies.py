@@ -270,7 +270,20 @@ def test_models_that_ddp_wraps_and_does_not_average(body: Callable[[Any, Any, in
     assert (found[0].where.path or "").endswith("test_copies.py")
 
 
+def _field(torch: Any, seed: int, name: str = "frequencies") -> Any:
+    """Return a model with random frequencies in a buffer."""
+    net = _net(torch)
+    net.register_buffer(name, torch.randn(2, 3, generator=torch.Generator().manual_seed(seed)))
+    return net
+
+
+def frequencies_of_each_rank(torch: Any, dist: Any, rank: int) -> None:
+    net = _field(torch, rank)
+    _train(torch, rank, net, lambda _: _average(dist, net.parameters()))
+
+
 FAULTS = [
+    frequencies_of_each_rank,
     buckets_in_an_order_of_their_own, copies_of_gradients_are_averaged,
     one_of_two_models_is_wrapped, averaged_at_first, one_layer_is_forgotten, only_the_loss_is_reduced,
     flat_gradients_of_frozen_parts, a_step_is_skipped_on_one_rank, one_owner_does_not_send, hooks_are_lost_in_a_copy,
@@ -489,7 +502,25 @@ def divided_data_and_other_learning_rates(torch: Any, dist: Any, rank: int) -> N
     other_learning_rates(torch, dist, rank)
 
 
+def common_frequencies(torch: Any, dist: Any, rank: int) -> None:
+    net = _field(torch, 7)
+    _train(torch, rank, net, lambda _: _average(dist, net.parameters()))
+
+
+def own_queue(torch: Any, dist: Any, rank: int) -> None:
+    """A name of what ranks keep for themselves."""
+    net = _field(torch, rank, "queue")
+    _train(torch, rank, net, lambda _: _average(dist, net.parameters()))
+
+
+def statistics_of_each_rank(torch: Any, dist: Any, rank: int) -> None:
+    """A buffer that each rank changes: whether that is on purpose is not known."""
+    net = _field(torch, rank)
+    _train(torch, rank, net, lambda _: (_average(dist, net.parameters()), net.frequencies.add_(1.0)))
+
+
 TWINS: list[tuple[Callable[[Any, Any, int], None], str]] = [
+    (common_frequencies, ""), (own_queue, ""), (statistics_of_each_rank, ""),
     (manual, ""), (accumulated, ""), (buckets, ""), (local_steps, ""), (local_steps_in_one_buffer, ""),
     (differences_of_long_rounds, "other tensors"), (other_learning_rates, "no collective shows"),
     (folds, "no collective shows"), (messages_between_stages, "other tensors"), (activations, "other tensors"),

@@ -265,7 +265,56 @@ def own_scaler_skips_on_one_rank(torch: Any, rank: int) -> None:
             optimizer.step()
 
 
+def _with_codes(torch: Any) -> Any:
+    net = torch.nn.Linear(6, 2)
+    net.codes = torch.nn.Parameter(torch.zeros(3), requires_grad=False)
+    net.memory = torch.nn.Parameter(torch.zeros(3), requires_grad=False)
+    return net
+
+
+def codes_follow_own_batches(torch: Any, rank: int) -> None:
+    """A parameter without a gradient, which no optimizer steps."""
+    ddp, _ = _ddp(torch, _with_codes(torch))
+    optimizer = torch.optim.SGD([ddp.module.weight, ddp.module.bias], lr=0.1)
+    _train(torch, rank, ddp, optimizer, lambda _: ddp.module.codes.add_(1.0 + rank))
+
+
+def _rounded(torch: Any, rank: int, seed: int) -> None:
+    """The optimizer steps copies of the parameters, which are rounded at random."""
+    ddp, _ = _ddp(torch, torch.nn.Linear(6, 2))
+    masters = [one.detach().clone() for one in ddp.parameters()]
+    optimizer = torch.optim.SGD(masters, lr=0.1)
+    noise = torch.Generator().manual_seed(seed)
+    for _ in range(STEPS):
+        ddp.zero_grad()
+        _loss(torch, ddp, rank).backward()
+        for one, master in zip(ddp.parameters(), masters, strict=True):
+            master.grad = one.grad
+        optimizer.step()
+        with torch.no_grad():
+            for one, master in zip(ddp.parameters(), masters, strict=True):
+                one.copy_(master + 1e-4 * torch.rand(master.shape, generator=noise))
+
+
+def copies_rounded_by_each_rank(torch: Any, rank: int) -> None:
+    _rounded(torch, rank, rank)
+
+
+def moments_cleared_on_one_rank(torch: Any, rank: int) -> None:
+    """After seven steps, between which all are compared: the eighth lacks them, and the ninth has others."""
+    ddp, optimizer = _ddp(torch, torch.nn.Linear(6, 2))
+    for step in range(10):
+        optimizer.zero_grad()
+        _loss(torch, ddp, rank).backward()
+        optimizer.step()
+        if rank and step == 6:
+            optimizer.state.clear()
+
+
 FAULTS = [
+    (codes_follow_own_batches, "DC763", "parameter outside of optimizers"),
+    (copies_rounded_by_each_rank, "DC763", "parameter outside of optimizers"),
+    (moments_cleared_on_one_rank, "DC763", "optimizer state"),
     (reduced_in_the_order_of_a_set, "DC709", "order of reductions"),
     (own_scaler_skips_on_one_rank, "DC757", "step count"),
     (unwrapped, "DC750", "gradient"), (no_sync_at_the_boundary, "DC759", "gradient"),
@@ -517,7 +566,24 @@ def hooked(torch: Any, rank: int) -> None:
     _train(torch, rank, ddp, optimizer)
 
 
+def codes_and_a_memory(torch: Any, rank: int) -> None:
+    """Codes that all ranks change alike, and a memory that each keeps for itself."""
+    ddp, _ = _ddp(torch, _with_codes(torch))
+    optimizer = torch.optim.SGD([ddp.module.weight, ddp.module.bias], lr=0.1)
+    _train(torch, rank, ddp, optimizer, lambda _: (ddp.module.codes.add_(1.0), ddp.module.memory.add_(1.0 + rank)))
+
+
+def copies_rounded_alike(torch: Any, rank: int) -> None:
+    _rounded(torch, rank, 0)
+
+
+def moments_cleared_on_all_ranks(torch: Any, rank: int) -> None:
+    ddp, optimizer = _ddp(torch)
+    _train(torch, rank, ddp, optimizer, lambda step: step == 2 and optimizer.state.clear())
+
+
 TWINS = [
+    codes_and_a_memory, copies_rounded_alike, moments_cleared_on_all_ranks,
     plain, own_buffers, accumulation, local_steps, frozen_and_unused, moving_average, scaler, dropout, zero, uneven, closure,
     two_models, manual, parts_of_an_optimizer, model_parallel, unrelated, hooked, queue_of_each_rank, center_from_rank_0,
     resumed_on_all_ranks, messages_to_one_rank, evaluation_on_all_ranks,

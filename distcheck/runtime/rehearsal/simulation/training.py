@@ -28,8 +28,9 @@ def read_training_steps(rehearsal: Rehearsal) -> TrainingSteps:
     """Return what the hook of ``training`` logged."""
     if not any(True for kind in ("stage.step", "training.row") for _ in rehearsal.of_ranks(kind)):
         raise NotApplicable("no optimizer of torch has made a step, and no tensor parallel module was called")
+    known = (drift.row_of(row.data["row"]) for row in rehearsal.of_ranks("training.row"))
     # a hook of the rehearsal knows more of why DDP does not average a gradient
-    rows = (drift.row_of(row.data["row"])._replace(unreduced={}) for row in rehearsal.of_ranks("training.row"))
+    rows = (row if row.may_begin_apart else row._replace(unreduced={}) for row in known)
     idle = [updates.IdleOptimizer(*row.data["found"]) for row in rehearsal.of_ranks("training.idle")]
     clipped = [clipping.ClippedGradients(*row.data["found"]) for row in rehearsal.of_ranks("training.clipped")]
     bursts = [updates.ScheduleBurst(*row.data["found"]) for row in rehearsal.of_ranks("training.burst")]
@@ -41,7 +42,7 @@ def read_training_steps(rehearsal: Rehearsal) -> TrainingSteps:
     )
 
 
-@probe(rules.DC709, rules.DC757, rules.DC763, rules.DC764)
+@probe(rules.DC709, rules.DC753, rules.DC757, rules.DC763, rules.DC764)
 def replicas_stay_equal(steps: TrainingSteps) -> Iterator[Finding]:
     """Report the first thing that differs between the replicas of each model."""
     for one in steps.drifts:
