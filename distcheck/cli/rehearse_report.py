@@ -265,6 +265,8 @@ def _missing_results(linted: LintResult | None, result: RehearsalResult) -> Iter
 
 #: Rules about a test that is always true: ranks raise in the branch after it.
 _OF_TESTS = frozenset({"DC222"})
+#: Rules about names that some ranks lack → beginnings or parts of what these ranks raise.
+_OF_NAMES = {"DC708": ("NameError", "UnboundLocalError", "NoneType")}
 
 
 def _explained(linted: LintResult | None, result: RehearsalResult, found: Sequence[Finding]) -> Iterator[Finding]:
@@ -284,7 +286,10 @@ def _explained(linted: LintResult | None, result: RehearsalResult, found: Sequen
                 and node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)
                 for node in _statements(path)
             )
-            if finding.where.path == path and finding.code != "DC710" and (proven or guards):
+            lacks = first <= at <= last and any(
+                sign in failure.ends[0].detail for sign in _OF_NAMES.get(finding.code, ())
+            )
+            if finding.where.path == path and finding.code != "DC710" and (proven or guards or lacks):
                 yield finding._replace(
                     message=f"{finding.message}; {failure.text}",
                     where=finding.where._replace(ranks=rank_ranges(failure.ranks)),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from distcheck.core.model import Report, Severity
+from distcheck.core.model import Finding, Report, Severity
 from distcheck.reporters import FORMATS
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.rank_monitor import HANG_TIMEOUT_S
@@ -185,6 +185,9 @@ def watch(options: WatchOptions) -> None:
 _recorder: CallRecorder | None = None
 #: The observers of its optimizers, and of its calls that fail, inherited likewise.
 _training: TrainingObserver | None = None
+#: findings that are in the file of ``--output-file``: a later report adds to them
+_written: list[Finding] = []
+_begun = time.time()
 _failures: FailureObserver | None = None
 
 
@@ -558,7 +561,26 @@ def _write(options: WatchOptions, report: Report) -> None:
 
     if options.output_file is None:
         return
+    written = {(one.code, one.where.path, one.where.line): one for one in report.findings}
+    for one in (*_written, *_written_by_others(options.output_file)):
+        written.setdefault((one.code, one.where.path, one.where.line), one)
+    _written[:] = written.values()
+    report = report._replace(findings=tuple(_written))
     try:
         output.write_file(options.output_file, render(report, options.output_format or "json", Style()))
     except OSError as error:
         say(f"distcheck watch: {options.output_file} can't be written: {error.strerror}")
+
+
+def _written_by_others(path: str) -> list[Finding]:
+    """Return the findings that other ranks have written into the file since this process began.
+
+    Only JSON can be read back, and a file of an earlier job does not count.
+    """
+    try:
+        if os.path.getmtime(path) < _begun:
+            return []
+        with open(path, encoding="utf-8") as file:
+            return [Finding.from_dict(one) for one in json.load(file)["findings"]]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []  # it is in another format, or does not exist

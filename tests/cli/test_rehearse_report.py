@@ -213,6 +213,36 @@ def test_what_lint_reads_where_a_rank_raised_explains_it(line: int, code: str | 
     assert all(one.where.ranks == "0" for one in found)
 
 
+LACKING = """\
+import torch.distributed as dist
+
+
+def main():
+    dist.init_process_group("gloo")
+    if dist.get_rank() == 0:
+        folder = "runs/1"
+    print(folder)
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "detail", "known"),
+    [
+        (8, "UnboundLocalError: cannot access local variable 'folder'", True), (8, "OSError: no space left", False),
+        (5, "UnboundLocalError: cannot access local variable 'folder'", False),
+    ],
+    ids=["the name", "another exception", "another line"],
+)  # fmt: skip
+def test_a_name_that_a_rank_lacks_explains_what_it_raised(line: int, detail: str, known: bool, folder: Path) -> None:
+    (folder / "train.py").write_text(LACKING)
+    ends = (End(0, 10, "finished"), End(1, 11, "raised", 1, detail=detail, place=f"train.py:{line}"))
+    found = [one.code for one in reported(result(*ends)).findings if "raised" in one.message]
+    assert found == ["DC708"] * known
+
+
 def test_the_outputs_of_ranks_that_end_well_mean_nothing(folder: Path) -> None:
     report = reported(result(outputs={0: ("", RAISED), 1: ("", RAISED)}))
     assert not report.at_least(Severity.WARNING)

@@ -39,8 +39,8 @@ def note(what: str, instead: str) -> None:
 
 
 def refuse(what: str, why: str) -> CannotSimulateError:
-    """The exception to raise where the script can't go on without it."""
-    note(what, "the script stopped here")
+    """The exception to raise where the script can't go on without it; it may catch it."""
+    note(what, "an error was raised")
     return CannotSimulateError(f"{what} can't be rehearsed without a GPU: {why}")
 
 

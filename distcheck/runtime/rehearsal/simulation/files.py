@@ -7,6 +7,7 @@ next run has another order.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -26,6 +27,8 @@ Clock = Mapping[str, int]
 _CHECKPOINTS = (".pt", ".pth", ".ckpt", ".safetensors")
 _PATH = attrgetter("path")
 _SAVING = ("torch.save", "torch.jit.save", "save_file")
+#: In the name of a function whose purpose is a file.
+_NAMES_WRITING = re.compile(r"save|write|dump|export|copy|move|mkdir|touch|plot|\.to_", re.IGNORECASE)
 
 
 class FileAccess(NamedTuple):
@@ -198,18 +201,22 @@ def _several_writers(files: Files, place: str, written: Sequence[tuple[str, list
     return rules.DC720.found(
         f"{rank_names(ranks)} write {shown} {here}, and nothing makes one wait for another",
         where=where(place, ranks),
-        fix=Fix(
-            f"let one rank write: `if dist.get_rank() == 0:` around {_call_text(how)}{behind}; "
-            f"or put the rank into the path{collective}",
-            where="code",
-        ),
+        fix=Fix(_one_writer(how, behind, collective), where="code"),
         severity=Severity.ERROR if checkpoint else Severity.WARNING,
         evidence=evidence,
     )
 
 
-def _call_text(how: str) -> str:
-    return "the lines that open and write it" if how in ("open", "os.open") else f"{how}()"
+def _one_writer(how: str, behind: str, collective: str) -> str:
+    """Return how one rank alone writes. What a call does next to writing, such as running the script, stays."""
+    if how not in ("open", "os.open", *_SAVING) and not _NAMES_WRITING.search(how):
+        return (
+            f"put the rank into the path, or configure {how}() so that one rank writes{behind}. An `if` around the "
+            "call keeps the other ranks from all else that it does"
+        )
+    lines = "the lines that open and write it" if how in ("open", "os.open") else f"{how}()"
+    guard = f"let one rank write: `if dist.get_rank() == 0:` around {lines}{behind}"
+    return f"{guard}; or put the rank into the path{collective}"
 
 
 @probe(rules.DC720)

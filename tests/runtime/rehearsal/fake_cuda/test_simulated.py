@@ -841,8 +841,8 @@ def test_what_is_not_simulated_is_listed_with_the_line(tmp_path: Path) -> None:
         "False",
         "train.py:6: torch.compile: the function runs uncompiled",
         "train.py:8: torch.cuda.utilization: 0 was returned",
-        "train.py:10: torch.cuda.CUDAGraph: the script stopped here",
-        "train.py:17: torch.cuda.graph: the script stopped here",
+        "train.py:10: torch.cuda.CUDAGraph: an error was raised",
+        "train.py:17: torch.cuda.graph: an error was raised",
     ]
 
 

@@ -90,6 +90,22 @@ def test_bad_all_ranks_write_a_file_that_is_no_checkpoint_dc720() -> None:
     assert (found.code, found.severity) == ("DC720", Severity.WARNING)
 
 
+@pytest.mark.parametrize(
+    ("by", "guarded"),
+    [
+        ("transformers.save_pretrained", True),
+        ("pandas.to_csv", True),
+        ("hydra.decorated_main", False),
+        ("a.fit", False),
+    ],
+)
+def test_a_call_that_may_do_more_than_write_stays_on_all_ranks_dc720(by: str, guarded: bool) -> None:
+    """An `if` around the call of hydra that runs the script would keep the other ranks from training."""
+    (found,) = judged(*(write(rank, "out/config.yaml", how="open", by=by) for rank in range(2)))
+    assert found.fix.text.startswith(f"let one rank write: `if dist.get_rank() == 0:` around {by}()") == guarded
+    assert guarded or found.fix.text.startswith(f"put the rank into the path, or configure {by}()")
+
+
 def test_bad_files_of_one_line_are_one_finding_dc720() -> None:
     (found,) = judged(*(write(rank, f"{epoch}.pt") for epoch in range(3) for rank in range(2)))
     assert '"0.pt" and 2 more files' in found.message
