@@ -30,6 +30,8 @@ class ClippedGradients(NamedTuple):
     reduced_at: str
     #: the reduction had begun, and nothing had waited for its handle
     begun: bool = False
+    #: a hook limits each element before DDP averages it
+    in_hook: bool = False
 
 
 @probe(rules.DC753, rules.DC758)
@@ -42,6 +44,18 @@ def gradients_are_clipped_after_the_reduction(clipped: ClippedGradients) -> Iter
             where=where_of(clipped.place, [clipped.rank]),
             severity=Severity.WARNING,
             fix=Fix("call model.clip_grad_norm_(max_norm) of the outermost FSDP module, on all ranks", where="code"),
+        )
+        return
+    if clipped.in_hook:
+        yield rules.DC758.found(
+            "this hook limits each element of a gradient on each rank before DDP averages it. So a rank with large "
+            "gradients counts less in the mean, and the result depends on the number of ranks",
+            where=where_of(clipped.place, [clipped.rank]),
+            severity=Severity.WARNING,
+            fix=Fix(
+                "limit the averaged gradients: torch.nn.utils.clip_grad_value_() between backward() and step()",
+                where="code",
+            ),
         )
         return
     if clipped.begun:
@@ -77,6 +91,8 @@ class ClipObserver:
         #: address of a gradient that was clipped since the last step → its elements, and the line
         self._clipped: dict[int, tuple[int, str]] = {}
         self._reported: set[tuple[str, str]] = set()
+        #: line of a hook → steps in which it limited gradients
+        self._clamped_at: dict[str, set[int]] = {}
 
     def attach(self, module: Any) -> None:
         """Observe ``torch.nn.utils``."""
@@ -100,6 +116,14 @@ class ClipObserver:
         if numel == tensor.numel() and (clipped_at, place) not in self._reported:
             self._reported.add((clipped_at, place))
             self.found.append(ClippedGradients(rank, clipped_at, place))
+
+    def clamped(self, rank: int, place: str) -> None:
+        """A hook of the script limits gradients that DDP averages after that. It counts at its second step."""
+        if self._left > 0:
+            self._clamped_at.setdefault(place, set()).add(self._left)
+            if len(self._clamped_at[place]) > 1 and (place, "DDP") not in self._reported:
+                self._reported.add((place, "DDP"))
+                self.found.append(ClippedGradients(rank, place, "DDP", in_hook=True))
 
     def _clip(self, real: Any, parameters: Any, max_norm: float, *args: Any, **kwargs: Any) -> Any:
         torch = sys.modules["torch"]

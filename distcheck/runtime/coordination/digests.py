@@ -89,6 +89,13 @@ class Digests:
             self._signs(0)
             return [float((values * self.signs[at : at + values.numel()]).sum()) for at in _SHIFTS]
 
+    def some(self, tensor: Any) -> Any:
+        """Return evenly spread elements of a tensor, where it is."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with self.torch.no_grad(), _disable_current_modes():
+            return self._elements(tensor, _FEW_ELEMENTS, 0)
+
     def _elements(self, tensor: Any, most: int, turn: int) -> Any:
         """Return evenly spread elements of a tensor, where the tensor is."""
         flat = tensor.detach().reshape(-1)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .digests import Digests
+from .frames import is_own, shown_path
 from .model import CollectiveCall
 from .reductions import GradientStep
 
@@ -19,6 +20,8 @@ from .reductions import GradientStep
 _MOST_PARAMETERS, _MOST_STEPS = 6, 12
 #: Entries of one gradient between two steps that are kept.
 _MOST_ENTRIES = 64
+#: Elements that a clamp has to limit.
+_LEAST_LIMITED = 2
 
 
 class _Gradient:
@@ -34,8 +37,12 @@ class _Gradient:
         self.entries: list[Any] = []
         #: it was empty when the first backward pass came
         self.fresh = True
-        #: removes the hook
+        #: remove the hooks
         self.hook: Any = None
+        self.first_hook: Any = None
+        #: line of a hook of the script, and elements of the gradient that it gets
+        self.hooked_at = ""
+        self.given: Any = None
 
     def parameter(self) -> Any:
         """Return the parameter, or None if the optimizer no longer has it there."""
@@ -53,10 +60,14 @@ class ReductionObserver:
     """Observes the first steps of all optimizers of this process.
 
     :param safely: runs a function, and keeps its error from the script
+    :param clamped: gets a parameter whose gradient a hook of the script limits element by element, and the hook's line
     """
 
-    def __init__(self, torch: Any, safely: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self, torch: Any, safely: Callable[[Callable[[], None]], None], clamped: Callable[[Any, str], None]
+    ) -> None:
         self._torch = torch
+        self._clamped = clamped
         self._safely = safely
         self._digests = Digests(torch)
         self._gradients: weakref.WeakKeyDictionary[Any, list[_Gradient]] = weakref.WeakKeyDictionary()
@@ -79,6 +90,8 @@ class ReductionObserver:
     def _remove_hooks(self) -> None:
         for one in self._all():
             one.hook.remove()
+            if one.first_hook is not None:
+                one.first_hook.remove()
         self._gradients.clear()
 
     def on_call(self, call: CollectiveCall, tensor: Any, ranks: int) -> None:
@@ -139,8 +152,40 @@ class ReductionObserver:
         ]  # fmt: skip
         for index, position, parameter in named[:: -(-len(named) // _MOST_PARAMETERS) or 1]:
             one = _Gradient(optimizer, index, position)
+            one.hooked_at = _line_of_hook(parameter)
             one.hook = parameter.register_hook(functools.partial(self._see_backward, weakref.ref(one)))
+            if one.hooked_at:
+                one.first_hook = parameter.register_hook(functools.partial(self._see_given, weakref.ref(one)))
+                _put_first(parameter._backward_hooks, one.first_hook.id)
             yield one
+
+    def _see_given(self, reference: Any, gradient: Any) -> None:
+        """Keep what hooks of the script are about to get."""
+
+        def keep() -> None:
+            one = reference()
+            if one is not None and not gradient.is_sparse and not self._is_capturing():
+                one.given = self._digests.some(gradient).clone()
+
+        if gradient is not None and not self._torch.compiler.is_compiling():
+            self._safely(keep)
+
+    def _is_capturing(self) -> bool:
+        torch = self._torch
+        return bool(torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
+
+    def _find_clamp(self, one: _Gradient, parameter: Any, gradient: Any) -> None:
+        """Report a gradient that a hook has limited to a range around zero, element by element."""
+        given, one.given = one.given, None
+        if given is None:
+            return
+        got = self._digests.some(gradient)
+        if got.shape != given.shape or got.dtype != given.dtype or not bool(self._torch.isfinite(given).all()):
+            return
+        limit = got.abs().max()
+        limited = int((given.abs() > limit).sum())
+        if limited >= _LEAST_LIMITED and bool((got == given.clamp(-limit, limit)).all()):
+            self._clamped(parameter, one.hooked_at)
 
     def _see_backward(self, reference: Any, gradient: Any) -> None:
         # a backward pass of the script's own function may give no gradient
@@ -148,12 +193,30 @@ class ReductionObserver:
             self._safely(lambda: self._note(reference(), gradient))
 
     def _note(self, one: _Gradient | None, gradient: Any) -> None:
-        torch = self._torch
         parameter = None if one is None else one.parameter()
         if one is None or parameter is None or gradient.is_sparse or len(one.entries) >= _MOST_ENTRIES:
             return
-        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        if self._is_capturing():
             return
+        if one.hooked_at:
+            self._find_clamp(one, parameter, gradient)
         if not one.entries and parameter.grad is not None:
             one.fresh = not bool(parameter.grad.detach().any())
         one.entries.append(self._digests.projections(gradient))
+
+
+def _line_of_hook(parameter: Any) -> str:
+    """Return the line of the first hook of the script's own on a parameter; "" if there is none."""
+    for hook in (parameter._backward_hooks or {}).values():
+        code = getattr(getattr(hook, "func", hook), "__code__", None)
+        if code is not None and is_own(code.co_filename):
+            return f"{shown_path(code.co_filename)}:{code.co_firstlineno}"
+    return ""
+
+
+def _put_first(hooks: dict[int, Any], key: int) -> None:
+    """Move one of several hooks to the front. C++ calls them in the order of insertion, whatever move_to_end() does."""
+    others = {number: hook for number, hook in hooks.items() if number != key}
+    first = hooks[key]
+    hooks.clear()
+    hooks.update({key: first, **others})

@@ -211,7 +211,7 @@ class TrainingObserver:
     def _attach_optimizers(self, module: Any) -> None:
         self._torch = sys.modules["torch"]
         if self._wants_digests:
-            self._reduction_observer = ReductionObserver(self._torch, self._safely_reduced)
+            self._reduction_observer = ReductionObserver(self._torch, self._safely_reduced, self._on_clamped)
         register = getattr(module, "register_optimizer_step_pre_hook", None)
         if register is not None:  # torch 2.0
             register(self._before_step)
@@ -379,6 +379,12 @@ class TrainingObserver:
         if last is None or not last.on_cpu or last.numel != gradient.numel():
             return ""
         return last.call.place if id(last.call) in self._calls.pending else ""
+
+    def _on_clamped(self, parameter: Any, place: str) -> None:
+        """A hook of the script has limited a gradient, which DDP averages if it holds the parameter."""
+        models = [wrapped.ddp() for wrapped in self._wrapped]
+        if any(parameter is one for ddp in models if ddp is not None for one in ddp.parameters()):
+            self.clipping.clamped(sys.modules["torch.distributed.distributed_c10d"].get_rank(), place)
 
     def _find_unwaited(self, optimizer: Any, place: str) -> None:
         """Note gradients that this step used while their reduction was not waited for; with NCCL a stream may wait."""

@@ -20,7 +20,7 @@ def observed(*optimizers: Any) -> Any:
 
     from distcheck.runtime.coordination.reduction_observer import ReductionObserver
 
-    observer = ReductionObserver(torch, run)
+    observer = ReductionObserver(torch, run, lambda *_: None)
     for one in optimizers:
         assert step(observer, one) == []
     return observer
@@ -95,3 +95,20 @@ def test_no_hook_is_left_when_one_optimizer_has_made_all_steps() -> None:
     assert not other._backward_hooks
     assert step(observer, slow) == []
     assert not other._backward_hooks
+
+
+def test_the_hooks_of_the_script_keep_their_order_and_can_be_removed() -> None:
+    import torch
+
+    parameter, called = torch.nn.Parameter(torch.ones(4)), []
+    first = parameter.register_hook(lambda gradient: called.append("first"))
+    parameter.register_hook(lambda gradient: called.append("second"))
+    optimizer = torch.optim.SGD([parameter], 0.1)
+    observer = observed(optimizer)
+    parameter.sum().backward()
+    first.remove()
+    parameter.sum().backward()
+    observer.stop()
+    parameter.sum().backward()
+    assert called == ["first", "second", "second", "second"]
+    assert len(parameter._backward_hooks) == 1

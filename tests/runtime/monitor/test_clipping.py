@@ -212,3 +212,73 @@ def test_only_the_first_steps_are_observed() -> None:
         (before if next(late) > 8 else after)(torch, net)
 
     assert run_ranks(2, lambda: observed(body, 12)) == [[], []]
+
+
+def in_ddp(hook: Callable[[Any, Any], Any], *, wrapped: bool = True) -> list[ClippedGradients]:
+    """Return what one rank finds of a model with a hook on its gradients, in DDP or alone."""
+    import torch
+    import torch.distributed as dist
+
+    from distcheck.runtime.coordination.call_recorder import CallRecorder
+    from distcheck.runtime.coordination.training import TrainingObserver
+
+    recorder = CallRecorder()
+    recorder.attach(dist.distributed_c10d)
+    observer = TrainingObserver(recorder, 100, digests=True)
+    observer.install()
+    torch.set_num_threads(1)
+    if not dist.is_initialized():
+        dist.init_process_group("gloo")
+    net = torch.nn.Linear(3, 2)
+    net.weight.register_hook(lambda gradient: hook(torch, gradient))
+    model = torch.nn.parallel.DistributedDataParallel(net) if wrapped else net
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-6)
+    for step in range(4):
+        optimizer.zero_grad()
+        (100 * model(torch.arange(6.0).view(2, 3) + dist.get_rank() + step)).square().mean().backward()
+        optimizer.step()
+    dist.barrier()
+    assert (observer.error, observer.reduction_error) == ("", "")
+    return [one for one in observer.found() if isinstance(one, ClippedGradients)]
+
+
+def clamped(torch: Any, gradient: Any) -> Any:
+    return gradient.clamp(-1.0, 1.0)
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+def test_bad_a_hook_limits_what_ddp_averages_dc758() -> None:
+    for found in run_ranks(2, lambda: in_ddp(clamped)):
+        (finding,) = step_report_of(ClippedGradients(*found[0]), Selection()).findings
+        assert (len(found), finding.code, finding.severity.word) == (1, "DC758", "warning")
+        assert (finding.where.path or "").endswith("test_clipping.py")
+
+
+def masked(torch: Any, gradient: Any) -> Any:
+    return gradient * torch.tensor([1.0, 0.0, 1.0])
+
+
+def scaled(torch: Any, gradient: Any) -> Any:
+    return 0.1 * gradient
+
+
+def clamped_above_all(torch: Any, gradient: Any) -> Any:
+    return gradient.clamp(-1e9, 1e9)
+
+
+def without_nan(torch: Any, gradient: Any) -> Any:
+    return gradient.nan_to_num(0.0)
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize("hook", [masked, scaled, clamped_above_all, without_nan])
+def test_good_hooks_that_commute_with_the_average_dc758(hook: Callable[[Any, Any], Any]) -> None:
+    assert run_ranks(2, lambda: in_ddp(hook)) == [[], []]
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+def test_good_a_hook_on_a_model_that_nothing_averages_dc758() -> None:
+    assert run_ranks(2, lambda: in_ddp(clamped, wrapped=False)) == [[], []]
