@@ -60,11 +60,15 @@ class ReductionObserver:
     """Observes the first steps of all optimizers of this process.
 
     :param safely: runs a function, and keeps its error from the script
-    :param clamped: gets a parameter whose gradient a hook of the script limits element by element, and the hook's line
+    :param clamped: gets a parameter whose gradient a hook of the script limits element by element, and the hook's line;
+        None: that is not observed
     """
 
     def __init__(
-        self, torch: Any, safely: Callable[[Callable[[], None]], None], clamped: Callable[[Any, str], None]
+        self,
+        torch: Any,
+        safely: Callable[[Callable[[], None]], None],
+        clamped: Callable[[Any, str], None] | None = None,
     ) -> None:
         self._torch = torch
         self._clamped = clamped
@@ -152,7 +156,7 @@ class ReductionObserver:
         ]  # fmt: skip
         for index, position, parameter in named[:: -(-len(named) // _MOST_PARAMETERS) or 1]:
             one = _Gradient(optimizer, index, position)
-            one.hooked_at = _line_of_hook(parameter)
+            one.hooked_at = "" if self._clamped is None else _line_of_hook(parameter)
             one.hook = parameter.register_hook(functools.partial(self._see_backward, weakref.ref(one)))
             if one.hooked_at:
                 one.first_hook = parameter.register_hook(functools.partial(self._see_given, weakref.ref(one)))
@@ -177,7 +181,7 @@ class ReductionObserver:
     def _find_clamp(self, one: _Gradient, parameter: Any, gradient: Any) -> None:
         """Report a gradient that a hook has limited to a range around zero, element by element."""
         given, one.given = one.given, None
-        if given is None:
+        if given is None or self._clamped is None:
             return
         got = self._digests.some(gradient)
         if got.shape != given.shape or got.dtype != given.dtype or not bool(self._torch.isfinite(given).all()):
