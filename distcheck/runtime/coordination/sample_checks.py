@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 from distcheck import rules
@@ -60,7 +60,7 @@ def _the_same(side: Sequence[Pass]) -> Finding | None:
         if len(group) == len(side) or not _are_divided(side):
             return _judge_equal(side, group)
         return None
-    return _judge_seeds(side) or _judge_random(side)
+    return _judge_seeds(side) or _judge_random(side) or _judge_steps(side)
 
 
 def _alike(side: Sequence[Pass]) -> list[list[Pass]]:
@@ -196,6 +196,33 @@ def _judge_random(side: Sequence[Pass]) -> Finding | None:
         evidence={**_evidence(side), "length": total, "loop": first.place, "sampler": _sampler_text(first)},
         fix=Fix(_division(first, side, side), where="code"),
         severity=severity,
+    )
+
+
+def _judge_steps(side: Sequence[Pass]) -> Finding | None:
+    """Ranks that each read every n-th sample, where two of them begin at the same remainder."""
+    read = [numbers(one) for one in side]
+    if any(len(mine) < _SUSPICIOUS or not all(isinstance(number, int) for number in mine) for mine in read):
+        return None
+    step = read[0][1] - read[0][0]
+    if step < len(side) or any(later - number != step for mine in read for number, later in pairwise(mine)):
+        return None
+    shared, severity = _in_common(side)
+    if not shared or severity is None:
+        return None
+    first = side[0]
+    begins = " and ".join(f"{mine[0]} on rank {one.rank}" for one, mine in list(zip(side, read, strict=True))[:2])
+    return rules.DC732.found(
+        f"ranks read samples in steps of {step}, beginning at {begins}, so the shares overlap: two or more ranks got "
+        f"{few(shared)}",
+        where=where_of_passes(first.loader.place, side),
+        evidence={**_evidence(side), "loop": first.place, "sampler": _sampler_text(first)},
+        fix=Fix(
+            f"let {first.sampler.name} begin at a number that all ranks share plus the rank: after a restart, the "
+            "number of samples that all ranks together have read",
+            where="code",
+        ),
+        severity=Severity.WARNING,
     )
 
 

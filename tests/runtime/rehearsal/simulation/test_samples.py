@@ -304,6 +304,39 @@ def test_good_dc732_shares_of_one_order() -> None:
     assert judged(*_shares(seed=(3, 3), epoch=(2, 2))) == []
 
 
+OWN = {"types": ["BatchSampler", "Resumed"], "of_torch": False}
+
+
+def _in_steps(*starts: int, step: int = 2, **more: Any) -> list[LoggedEvent]:
+    """Rows of ranks that read samples in steps, from a sampler of the script's own."""
+    walks = [
+        event
+        for rank, start in enumerate(starts)
+        for event in walk(rank, in_batches(range(start, TOTAL, step)), sampler=OWN, **more)
+    ]
+    return [*wrapped(*range(len(starts))), *(made(rank, sampler=OWN) for rank in range(len(starts))), *walks]
+
+
+def test_bad_dc732_steps_that_begin_at_the_same_remainder() -> None:
+    """After a restart, each rank begins at the number of samples that it has read itself."""
+    finding = only(*_in_steps(9, 19))
+    assert (finding.code, finding.severity) == ("DC732", Severity.WARNING)
+    assert "in steps of 2, beginning at 9 on rank 0 and 19 on rank 1, so the shares overlap" in finding.message
+
+
+def _of_own_files(rank: int, ids: Sequence[int]) -> list[list[str]]:
+    return [[f"{rank}-{item}" for item in ids]]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [_in_steps(0, 1), _in_steps(8, 19), _in_steps(0, 8, step=1), _in_steps(9, 19, leaves=_of_own_files)],
+    ids=["divided", "other remainders", "windows that overlap", "the same number is another sample"],
+)
+def test_good_dc732_steps(rows: list[LoggedEvent]) -> None:
+    assert judged(*rows) == []
+
+
 def test_good_dc732_orders_without_shuffle_do_not_depend_on_the_seed() -> None:
     assert judged(*_shares(seed=(3, 4), shuffle=(False, False))) == []
 
