@@ -218,8 +218,8 @@ def _judge_steps(side: Sequence[Pass]) -> Finding | None:
         where=where_of_passes(first.loader.place, side),
         evidence={**_evidence(side), "loop": first.place, "sampler": _sampler_text(first)},
         fix=Fix(
-            f"let {first.sampler.name} begin at a number that all ranks share plus the rank: after a restart, the "
-            "number of samples that all ranks together have read",
+            f"let {first.sampler.name} begin at a number that all ranks share, plus the rank: after a restart, what "
+            "all ranks together have read",
             where="code",
         ),
         severity=Severity.WARNING,
