@@ -172,7 +172,7 @@ def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen, memory: RunMemo
         *((*_unread(inputs), *seen.unreadable) if takes(rules.DC904) else ()),
         *(verdict.unused if takes(rules.DC905) else ()),
     ]
-    found = _with_documents(options, _with_pins(options, _without_folders_that_are_there(found)), memory)
+    found = _with_documents(options, _with_pins(options, _with_present_folders(found)), memory)
     if not (options.given["fix"] or options.given["diff"]):  # each line is fixed, whether it is reported or not
         found = _once_per_script(found)
     known_rules = rules.known()
@@ -209,13 +209,13 @@ def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen, memory: RunMemo
     return LintResult(report, seen, {}, None, silenced, lowered, known, gone, verdict.unknown)
 
 
-def _without_folders_that_are_there(findings: list[Finding]) -> list[Finding]:
-    """The findings without those that miss a folder of the output which is there: no file shows that."""
+def _with_present_folders(findings: list[Finding]) -> list[Finding]:
+    """The findings, with the folders of an output that are there: no file shows that."""
     if all(finding.code != "DC814" for finding in findings):
         return findings
-    from distcheck.checks.launch_files.batch_header import names_a_folder
+    from distcheck.checks.launch_files.batch_header import with_present_folder
 
-    return [finding for finding in findings if not names_a_folder(finding, os.path.isdir)]
+    return [one for finding in findings if (one := with_present_folder(finding, os.path.isdir)) is not None]
 
 
 def _once_per_script(findings: Iterable[Finding]) -> list[Finding]:

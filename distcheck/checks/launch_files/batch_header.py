@@ -288,12 +288,19 @@ def _folder_of_the_output(
         return
 
 
-def names_a_folder(finding: Finding, is_folder: Callable[[str], bool]) -> bool:
-    """Return whether the folder of the output that a finding misses is next to its script, or in a folder above."""
+def with_present_folder(finding: Finding, is_folder: Callable[[str], bool]) -> Finding | None:
+    """Return a finding, if the folder of the output that it misses is there: None, or a note if the script creates it.
+
+    The folder is searched next to the script, and in the folders above.
+    """
     evidence, path = finding.evidence, finding.where.path
-    if finding.code != "DC814" or path is None or "folder" not in evidence or evidence["created_in_line"]:
-        return False
-    return any(is_folder(posixpath.join(above, str(evidence["folder"]))) for above in folders_above(path))
+    if finding.code != "DC814" or path is None or "folder" not in evidence:
+        return finding
+    if not any(is_folder(posixpath.join(above, str(evidence["folder"]))) for above in folders_above(path)):
+        return finding
+    if not evidence["created_in_line"]:
+        return None
+    return finding._replace(severity=Severity.INFO, message=f"{finding.message}; it is there now")
 
 
 def _head(file: LaunchFile) -> list[str]:

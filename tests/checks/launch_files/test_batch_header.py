@@ -112,6 +112,18 @@ def test_a_folder_of_the_output_that_is_not_there(option: str, tmp_path: Path, m
     assert folders(tmp_path, f"#SBATCH {option}\n", monkeypatch) == []
 
 
+def test_a_folder_that_the_script_creates_too_late_and_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = "#SBATCH --output=logs/%j.out\nmkdir -p logs\n"
+    (finding,) = folders(tmp_path, late, monkeypatch)
+    assert finding["severity"] == "warning"
+    (tmp_path / "logs").mkdir()
+    (finding,) = folders(tmp_path, late, monkeypatch)
+    assert finding["severity"] == "info"
+    assert finding["message"].endswith("; it is there now")
+
+
 def test_a_folder_of_the_output_that_is_a_part_of_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other.sh").write_text("#!/bin/bash\nmkdir -p /data/catalog log2\ntorchrun other.py\n")
     (finding,) = folders(tmp_path, "#SBATCH --output=log/%j.out\n", monkeypatch)
