@@ -406,6 +406,22 @@ def test_no_rank_creates_a_folder_that_every_launch_creates_first(
     assert "folder_option" not in found["evidence"]
 
 
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        ("if not os.path.exists(path):", "ranks that test at the same time raise FileExistsError"),
+        ("if os.path.isdir(path) == False:", "ranks that test at the same time raise FileExistsError"),
+        ('if not os.path.exists("other"):', "all but the first rank raise FileExistsError"),
+        ("if path:", "all but the first rank raise FileExistsError"),
+    ],
+)
+def test_a_test_for_the_folder_changes_who_raises(tmp_path: Path, test: str, words: str) -> None:
+    made = f'    path = "out"\n    {test}\n        os.makedirs(path)\n'
+    jobs(tmp_path, train_py=ALWAYS.replace("    torch.save(", f"{made}    torch.save("))
+    (found,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC722", cwd=tmp_path)["findings"]
+    assert found["message"].split(";")[0].endswith(words)
+
+
 #: All that is harmless in one process is a note where every line that starts its script starts one.
 SAMPLER = """\
 import os

@@ -18,7 +18,7 @@ from .program import FEW, EventRow, Program, SourceCall
 from .several_ranks import signs
 from .shared_writes import is_of_pathlib, only_of_this_process
 from .source_text import last_name
-from .term_queries import attributes_of, same_path, uses_path
+from .term_queries import attributes_of, parts, same_path, uses_path
 from .values import PARTIAL, Kind
 
 
@@ -203,17 +203,54 @@ def _race(
         "mkdir": f"os.makedirs({shown}, exist_ok=True), since os.mkdir has no exist_ok",
         "Path.mkdir": f"{shown}.mkdir(…, exist_ok=True)",
     }[kind]
+    removed = _is_removed_before(call, path)
+    if removed:
+        message = f"every rank removes the folder {shown} and creates it here: each rank may remove that of another one"
+    elif _is_tested(call, path):
+        message = (
+            f"every rank tests for the folder {shown} and creates it here: ranks that test at the same time raise "
+            "FileExistsError"
+        )
+    else:
+        message = f"every rank creates the folder {shown} here, and all but the first rank raise FileExistsError"
     yield call.found(
         rules.DC722,
-        f"every rank creates the folder {shown} here, and all but the first rank raise FileExistsError",
+        message,
         fix=text,
         edits=edits,
         safe=bool(edits),
         basis=(call_path.certainty,),
-        severity=Severity.INFO if mild or path_values.in_tests(call_path) else Severity.WARNING,
+        severity=Severity.INFO if mild or removed or path_values.in_tests(call_path) else Severity.WARNING,
         flow=program.flow(call_path.steps),
         **_option_of_folder(call, path),
         **signs(call, call_path),
+    )
+
+
+def _is_tested(call: SourceCall, path: int) -> bool:
+    """Return whether a test for the folder stands around the call that creates it: the last rank finds the folder."""
+    return any(
+        node[1] == "if" and any(same_path(call.terms, one, path) for one in _tested_paths(call, node[2]))
+        for _, node in call.blocks
+    )
+
+
+def _tested_paths(call: SourceCall, test: int) -> Iterator[int]:
+    """Yield the terms whose existence a condition tests."""
+    for number in parts(call.program, call.file, test, ()):
+        term = call.terms[number]
+        if term[0] == "c" and last_name(call.terms, term[1]) in ("exists", "isdir", "is_dir"):
+            yield term[2][0] if term[2] else call.terms[term[1]][1]
+
+
+def _is_removed_before(call: SourceCall, path: int) -> bool:
+    """Return whether the same function removes the folder before it creates it."""
+    return any(
+        isinstance(row, SourceCall)
+        and row.number < call.number
+        and row.is_to("shutil.rmtree")
+        and same_path(call.terms, row.argument_term(0, "path"), path)
+        for row in call.program.rows_of(call.file, call.scope)
     )
 
 
