@@ -21,6 +21,7 @@ from distcheck.core.rank_evidence import (
     NEEDS,
     ONLY_LAUNCHED,
     OPTION_OF,
+    PEER_ACCESS,
     SCRIPTS,
     SINCE,
     TRANSFORMERS_SINCE,
@@ -248,7 +249,9 @@ def _with_pins(options: LintOptions, findings: list[Finding]) -> list[Finding]:
 def _with_documents(options: LintOptions, findings: list[Finding], memory: RunMemory | None) -> list[Finding]:
     """The findings, with what the launch lines of documents show; that is kept while the documents do not change."""
     if not any(
-        not finding.evidence.keys().isdisjoint((SCRIPTS, NEEDS, ONLY_LAUNCHED, UNREACHED, FOLDER_OPTION, OPTION_OF))
+        not finding.evidence.keys().isdisjoint(
+            (SCRIPTS, NEEDS, ONLY_LAUNCHED, UNREACHED, FOLDER_OPTION, OPTION_OF, PEER_ACCESS)
+        )
         for finding in findings
     ):
         return findings

@@ -37,3 +37,5 @@ ONLY_LAUNCHED = "only_launched"
 OPTION_OF = "option_of"
 #: What the known launch lines give to that option, if that is what it expects.
 AS_EXPECTED = "as_expected"
+#: A variable switches peer access between GPUs off, which documents may give a reason for; absent once they are known.
+PEER_ACCESS = "peer_access"

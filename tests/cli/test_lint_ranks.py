@@ -520,3 +520,21 @@ def test_a_sampler_gets_no_epoch_where_no_file_of_the_project_sets_one(
     found = report_of("lint", "--isolated", "--no-cache", "--select", "DC730", cwd=tmp_path)["findings"]
     assert [one["where"]["line"] for one in found] == lines
     assert all(one["severity"] == "info" for one in found)
+
+
+@pytest.mark.parametrize(
+    ("document", "level"),
+    [
+        ("We train on 2x RTX 4090.", "info"),
+        ("- **NCCL**: fixed P2P communication issues", "info"),
+        ("Set `NCCL_P2P_DISABLE=1` if peer-to-peer access is not supported.", "info"),
+        ("We train on 2x RTX 4090, or on A100.", "warning"),
+        ("We train on 4 GPUs. P2P is faster.", "warning"),
+        ("", "warning"),
+    ],
+)
+def test_a_document_gives_the_reason_to_switch_peer_access_off(tmp_path: Path, document: str, level: str) -> None:
+    jobs(tmp_path, train_py=ALWAYS, run_sh="#!/bin/bash\nexport NCCL_P2P_DISABLE=1\n" + SEVERAL, README_md=document)
+    (found,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC114", cwd=tmp_path)["findings"]
+    assert found["severity"] == level
+    assert "peer_access" not in found["evidence"]

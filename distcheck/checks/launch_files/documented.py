@@ -21,6 +21,7 @@ from distcheck.core.rank_evidence import (
     ONE_PROCESS,
     ONLY_LAUNCHED,
     OPTION_OF,
+    PEER_ACCESS,
     SCRIPTS,
     SIGN,
     UNREACHED,
@@ -33,6 +34,7 @@ from .fragments import Fragment
 from .given_options import DocumentedLaunch, GivenOptions, by_launches, configuration_in
 from .local_rank_options import by_launched_option, with_launched_option
 from .model import LaunchFile, LaunchSite
+from .peer_access import why_off, with_reason
 from .scripts import names_of
 from .started_ranks import launch_of, may_start_any, mentions_several, starts_ranks, starts_several
 from .yaml_text import Node, read_yaml
@@ -94,6 +96,17 @@ class Documents:
             for document in self._in_folder(folder)
             for site in document.sites
         )
+
+    def reason_without_peer_access(self, path: str) -> str | None:
+        """Return what a document about a folder around a file shows about peer access, as a clause, or None."""
+        for folder in self._above(os.path.abspath(path)):
+            for around in (os.path.join(folder, inner) for inner in _FOLDERS):
+                for name in self.files.documents(around):
+                    text = (self.files.content(around, name) or b"").decode("utf-8", "replace")
+                    why = why_off(os.path.relpath(os.path.join(around, name)), text.splitlines())
+                    if why is not None:
+                        return why
+        return None
 
     def start_only_others(self, script: str, launched: bool | Iterable[str]) -> bool:
         """Return whether other scripts of a project are started by launchers, and no document names this one.
@@ -245,6 +258,8 @@ def respect_documents(findings: Iterable[Finding], documents: Documents) -> list
             finding = _by_project(finding, documents.starts_several_near(path))
         if NEEDS in finding.evidence:
             finding = by_launches(finding, documents.launches_of, documents.mention, documents.options_of)
+        if PEER_ACCESS in finding.evidence:
+            finding = with_reason(finding, documents.reason_without_peer_access(path or "."))
         if FOLDER_OPTION in finding.evidence:
             finding = _by_made_folder(finding, documents)
         found.append(finding)

@@ -18,6 +18,7 @@ from distcheck import rules
 from distcheck.core.configuration import Configuration
 from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
 from distcheck.core.patterns import lazy
+from distcheck.core.rank_evidence import PEER_ACCESS
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
 from distcheck.core.spans import Span
@@ -29,6 +30,7 @@ from distcheck.launch.settings import Setting as InForce
 
 from .counts import gpus_given, nodes_of, ranks_on_node
 from .model import FileSetting, LaunchFile, LaunchFiles, LaunchSite, Nodes
+from .peer_access import OF_PEER_ACCESS, why_off, with_reason
 
 if TYPE_CHECKING:
     from distcheck.checks.host.variables import DisabledTransport
@@ -50,7 +52,9 @@ _DELIBERATE = lazy(
 #: Words of a comment that gives a reason for a setting.
 _REASON = lazy(
     r"(?i)\b(?:no|not|without|lacks?|broken|hangs?|bug|because|since|needed|need|requires?d?|workaround|fix(?:es)?|"
-    r"ethernet|tcp|pcie|geforce|rtx|40[0-9]0|30[0-9]0|wsl|only|avoid\w*|unless|unsupported|cloud|ec2|gcp|azure)\b|n't\b"
+    r"ethernet|tcp|pcie|geforce|rtx|wsl|only|avoid\w*|unless|unsupported|cloud|ec2|gcp|azure)\b|n't\b"
+    # a language without blanks writes its words next to the number
+    r"|(?<![0-9a-z])[345]0[0-9]0(?![0-9a-z])"
 )
 #: Signs of a placeholder.
 _TO_FILL_IN = lazy(r"(?i)[<>{}]|\byour|\bxxx+\b|placeholder|change_?me|\bTODO\b|^[XN]$")
@@ -175,7 +179,13 @@ def transports_are_on(
                 return None
             return _loss(entry, group.site, stated)
 
-        yield from judge_transports(launch, settings, IN_USE, loss)
+        for finding in judge_transports(launch, settings, IN_USE, loss):
+            if finding.severity > Severity.INFO and finding.where.variable in OF_PEER_ACCESS:
+                why = why_off(group.file.path, group.file.lines)
+                # documents may show the reason as well
+                open_yet = finding._replace(evidence={**finding.evidence, PEER_ACCESS: True})
+                finding = open_yet if why is None else with_reason(finding, why)
+            yield finding
 
     yield from _judged(launch_files, configuration, judge)
 

@@ -225,6 +225,11 @@ ONE_TASK = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=1\n#SBATCH
         ("export NCCL_DEBUG=INFO\n" + ONE_NODE, [(1, "DC113", INFO)]),
         ("export NCCL_P2P_DISABLE=1\n" + ONE_NODE, [(1, "DC114", WARNING)]),
         ("NCCL_SHM_DISABLE=1 " + ONE_NODE, [(1, "DC114", WARNING)]),
+        # nothing shows that the cards have no peer access
+        ("# RTX 3090 with NVLink\n\nexport NCCL_P2P_DISABLE=1\n" + ONE_NODE, [(3, "DC114", WARNING)]),
+        ("# RTX 4090 or A100\n\nexport NCCL_P2P_DISABLE=1\n" + ONE_NODE, [(3, "DC114", WARNING)]),
+        ("export PORT=4090 NCCL_P2P_DISABLE=1\n" + ONE_NODE, [(1, "DC114", WARNING)]),
+        ("LOG_ERROR=1 NCCL_P2P_DISABLE=1 " + ONE_NODE, [(1, "DC114", WARNING)]),
         ("export NCCL_IB_DISABLE=1\n" + TWO_NODES, [(1, "DC114", WARNING)]),
         ("export NCCL_NET=Socket\n" + TWO_NODES, [(1, "DC114", WARNING)]),
         # a loop that starts the nodes is no test
@@ -253,6 +258,9 @@ def test_bad_dc113_dc114_what_is_left_over(text: str, expected: list[tuple[int, 
         ("# no InfiniBand on these machines\nexport NCCL_IB_DISABLE=1\n" + TWO_NODES, "run.sh"),
         ("export NCCL_P2P_DISABLE=1  # hangs on our 4090s\n" + ONE_NODE, "run.sh"),
         ("NCCL_P2P_DISABLE=1 torchrun --nproc_per_node=2 all_reduce_test.py\n", "run.sh"),
+        ("# two RTX 4090\n\nexport NCCL_P2P_DISABLE=1\n" + ONE_NODE, "run.sh"),
+        ("# \u53cc\u53614090\n\nexport NCCL_P2P_DISABLE=1\n" + ONE_NODE, "run.sh"),
+        ("export NCCL_P2P_DISABLE=1\necho 'P2P is off: it hangs'\n" + ONE_NODE, "run.sh"),
         ("export CUDA_LAUNCH_BLOCKING=0 NCCL_P2P_DISABLE=0\n" + ONE_NODE, "run.sh"),
     ],
 )
