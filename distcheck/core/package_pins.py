@@ -3,8 +3,11 @@
 These stand in requirements, setup files and environments.
 
 Instructions to install count as well: lines of documents with ``pip install`` or ``conda install``, and a release that
-is quoted as code (```torch==1.13.1```), or is an item of a list. So do the image that a Dockerfile starts from, and
-what it installs. A lock file or exact constraints of pip count instead of the bounds next to them.
+is quoted as code (```torch==1.13.1```), is an item of a list, or is the one that the project was tested with. So do an
+image that a document names, the one that a Dockerfile starts from, and what it installs. A lock file or exact
+constraints of pip count instead of the bounds next to them.
+
+An old Python bounds torch: no newer one has wheels for it.
 
 A Python file that imports a module of torch which a release has removed allows none from there on.
 
@@ -78,8 +81,16 @@ _NAMED = lazy(
     r"(?=\]\([^)\s]*\)(?!\s*(?:\+|>|or\b|and\s+(?:above|later|newer|higher|up))))",
     re.MULTILINE | re.IGNORECASE,
 )
-#: An image that is named after its torch, and a version that a Dockerfile names once.
+#: The only release that the text calls tested, and no "or newer" after it.
+_TESTED = lazy(
+    r"\b(?:tested|developed|implemented|trained|built) (?:with|on|in|using|under)\b[^\n]{0,60}?"
+    r"\b((?:torch|pytorch)[ `=v]{1,4}\d+(?:\.\d+)+)"
+    r"(?![\w.]*\d|`?\+|`?\s*(?:[>/~-]|or|to|(?:,|and) v?\d|and \w+er)\b)",
+    re.IGNORECASE,
+)
+#: An image that is named after its torch, in a Dockerfile and elsewhere, and a version that a Dockerfile names once.
 _IMAGE = lazy(r"^FROM\s+(?:--\S+\s+)?pytorch/pytorch:(\d+(?:\.\d+)+)", re.MULTILINE | re.IGNORECASE)
+_NAMED_IMAGE = lazy(r"(?<![\w./-])(?:docker\.io/)?pytorch/pytorch:(\d+(?:\.\d+)+)", re.IGNORECASE)
 _VERSION = lazy(r"^(?:ARG|ENV)\s+(\w+)[ =]\s*[\"']?(\d{1,9}(?:\.\d{1,9}){0,9})", re.MULTILINE | re.IGNORECASE)
 _BOUND = lazy(r"(===?|=|~=|<=?|>=?|!=)[ \t]*(?:[\"'][ \t]*)?(?:([\^~])[ \t]*)?(\d+(?:\.\d+)*)(\.\*)?")
 #: Extras of another package, such as ``horovod[pytorch]``: they name no requirement.
@@ -93,6 +104,8 @@ _FROM_SOURCE = lazy(
 )
 #: What a project requires of Python, whose bounds are within quotes.
 _OF_PYTHON = lazy(r"\b(?:requires-python|python_requires|python)[ \t]{0,9}=[ \t]{0,9}(?=[\"'][ \t]{0,9}[<>=~!])")
+#: The first Python with wheels of torch from a release on, by the files of these releases on PyPI.
+_PYTHON_OF_TORCH = (("3.7", (1, 11)), ("3.8", (2, 0)), ("3.9", (2, 5)), ("3.10", (2, 9)))
 #: The first Python that transformers 5 can be installed with, by its ``requires-python``.
 _PYTHON_OF_TRANSFORMERS = "3.10"
 #: Bytes of a file that are read, files of a folder, and folders above a file.
@@ -167,7 +180,10 @@ def _installing(text: str) -> list[str]:
         if installer is not None and _INSTALLS.search(line, installer.end()):
             found.append(line)
             lines[number] = ""
-    return found + _NAMED.findall("\n".join(lines))
+    rest = "\n".join(lines)
+    tested = (re.sub(r"[ `=v]+", " ", one) for one in _TESTED.findall(rest))
+    images = (f"torch=={release}" for release in _NAMED_IMAGE.findall(rest))
+    return [*found, *_NAMED.findall(rest), *tested, *images]
 
 
 def _release(text: str) -> tuple[int, ...]:
@@ -227,14 +243,23 @@ class PackagePins:
         self._package = package
         self._roots = tuple(os.path.abspath(root) for root in roots)
         self._known: dict[str, Newest | None] = {}
+        self._python = PackagePins(self._roots, "python") if package == "torch" else None
 
     def of(self, path: str) -> Newest | None:
-        """Return the newest torch for a file, by its imports and the nearest folder above it that declares torch."""
+        """Return the newest torch for a file, by its imports, Python, and the nearest folder that declares torch."""
         folders = self._of_folder(path)
-        if self._package == "torch" and path.endswith(".py") and _REMOVED.search(_content(path)):
-            own = Newest((2, 0), f"{posixpath.basename(path)} (torch._six)", True)
-            return own if folders is None else _lowest([own, folders])
-        return folders
+        if self._python is None:
+            return folders
+        bounds = [] if folders is None else [folders]
+        if path.endswith(".py") and _REMOVED.search(_content(path)):
+            bounds.append(Newest((2, 0), f"{posixpath.basename(path)} (torch._six)", True))
+        python = self._python.of(path)
+        # 3 of conda is any release of Python 3
+        if python is not None and (python.excluded or len(python.version) > 1):
+            after = next((torch for first, torch in _PYTHON_OF_TORCH if python.is_before(first)), None)
+            if after is not None:
+                bounds.append(Newest(after, f"{python.path} (Python {_shown(python)})", True))
+        return _lowest(bounds)
 
     def is_declared(self, path: str) -> bool:
         """Return whether a folder above a file declares the package, with or without a bound."""
@@ -354,5 +379,9 @@ def _older_pin(finding: Finding, evidence: str, pins: PackagePins) -> Newest | N
 
 
 def _pin(newest: Newest, package: str = "torch") -> str:
+    return f"{newest.path} pins {package} {_shown(newest)}"
+
+
+def _shown(newest: Newest) -> str:
     shown = ".".join(map(str, newest.version))
-    return f"{newest.path} pins {package} {f'before {shown}' if newest.excluded else shown}"
+    return f"before {shown}" if newest.excluded else shown

@@ -538,3 +538,13 @@ def test_a_document_gives_the_reason_to_switch_peer_access_off(tmp_path: Path, d
     (found,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC114", cwd=tmp_path)["findings"]
     assert found["severity"] == level
     assert "peer_access" not in found["evidence"]
+
+
+@pytest.mark.parametrize(
+    ("pinned", "level"), [("torch==2.5.1", "info"), ("torch==2.7.0", "warning"), ("torch", "warning")]
+)
+def test_a_torch_with_an_older_nccl_takes_every_algorithm(tmp_path: Path, pinned: str, level: str) -> None:
+    script = "#!/bin/bash\nexport NCCL_ALGO=Auto\n" + SEVERAL
+    jobs(tmp_path, train_py=ALWAYS, run_sh=script, requirements_txt=f"{pinned}\n")
+    (found,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC112", cwd=tmp_path)["findings"]
+    assert found["severity"] == level

@@ -40,6 +40,14 @@ from distcheck.core.rank_evidence import ACCELERATE_SINCE, SINCE, TRANSFORMERS_S
         ("```\npytorch==2.1.0\ntransformers==4.41.1\n```\n", "README.md", (2, 1, 0), False),
         ("## Dependencies\n- python >= 3.8\n- torch 1.8.0\n- timm\n", "README.md", (1, 8, 0), False),
         ("## Dependencies\nPython 3.8<br />\nPytorch 1.8.1<br /> \nnumpy\n", "README.md", (1, 8, 1), False),
+        ("This code was tested with Python 3.9.16 and PyTorch `2.3.1`.\n", "README.md", (2, 3, 1), False),
+        ("Developed with pytorch==1.10.0, please use it.\n", "README.md", (1, 10, 0), False),
+        (
+            "We pull the image: docker pull pytorch/pytorch:1.7.1-cuda11.0-cudnn8-runtime\n",
+            "readme.md",
+            (1, 7, 1),
+            False,
+        ),
         ("* pytorch1.2.0\n* numpy\n", "README.md", (1, 2, 0), False),
         ("    conda install pytorch==1.8.0 torchvision==0.9.0\n", "SEGMENTATION.md", (1, 8, 0), False),
         ("Run `pip3 install torch==1.12.1+cu113 --extra-index-url x`.\n", "INSTALL.md", (1, 12, 1), False),
@@ -91,6 +99,9 @@ def test_no_bound_allows_all(text: str, path: str) -> None:
         ("FROM ubuntu:22.04\nARG X=1.8\nRUN pip install torch torchvision -c pytorch\n", "Dockerfile"),
         ("FROM pytorch/pytorch:latest\nFROM pytorch/manylinux:2.0\n", "Dockerfile"),
         ("- torch 1.6.0 or later\n- PyTorch >= 1.6\n- torch 1.6+\n", "README.md"),
+        ("Tested with PyTorch 1.8.1 and newer.\nTested on torch 1.8+\n", "README.md"),
+        ("Tested with PyTorch 1.8, 2.1\nTested with torch 1.8 and 2.1, built on torch 1.8 to 2.1\n", "README.md"),
+        ("Requires PyTorch 1.8. Tested with torch >= 1.8, or with the image my/pytorch/pytorch:1.8\n", "README.md"),
         ("PyTorch 1.8.1 and later\n## PyTorch 1.8.1\nPytorch 1.8.1+\n", "README.md"),
     ],
 )
@@ -114,6 +125,25 @@ def test_a_pin_of_another_package_bounds_torch(text: str, version: tuple[int, ..
     (found,) = newest_in(text, "requirements.txt")
     assert found is not None
     assert (found.version, found.excluded) == (version, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("environment.yml", "- python=3.7\n", Newest((2, 0), "environment.yml (Python 3.7)", True)),
+        ("environment.yml", "- python=3.8.13\n", Newest((2, 5), "environment.yml (Python 3.8.13)", True)),
+        ("setup.py", "python_requires='>=3.6,<3.8'", Newest((2, 0), "setup.py (Python before 3.8)", True)),
+        ("README.md", "conda create -n x python=3.6 -y\n", Newest((1, 11), "README.md (Python 3.6)", True)),
+        ("environment.yml", "- python=3.8\n- torch==1.9\n", Newest((1, 9), "environment.yml")),
+        ("environment.yml", "- python=3.10\n", None),
+        ("environment.yml", "- python=3\n", None),
+        ("setup.py", "python_requires='>=3.7'", None),
+    ],
+)
+def test_an_old_python_bounds_torch(tmp_path: Path, name: str, text: str, expected: Newest | None) -> None:
+    (tmp_path / "requirements.txt").write_text("torch>=1.6\n" if "torch" not in text else "numpy\n")
+    (tmp_path / name).write_text(text)
+    assert PackagePins([str(tmp_path)]).of(f"{tmp_path}/train.py") == expected
 
 
 @pytest.mark.parametrize("text", ["timm==0.4.12\n", "torchvision>=0.8\n", "my-timm==0.3.2\n", "timm\n"])

@@ -18,7 +18,7 @@ from distcheck import rules
 from distcheck.core.configuration import Configuration
 from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
 from distcheck.core.patterns import lazy
-from distcheck.core.rank_evidence import PEER_ACCESS
+from distcheck.core.rank_evidence import PEER_ACCESS, SINCE
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
 from distcheck.core.spans import Span
@@ -58,6 +58,10 @@ _REASON = lazy(
 )
 #: Signs of a placeholder.
 _TO_FILL_IN = lazy(r"(?i)[<>{}]|\byour|\bxxx+\b|placeholder|change_?me|\bTODO\b|^[XN]$")
+#: Variables of which NCCL refuses unknown words from 2.24 on, and the first torch whose packages need such an NCCL:
+#: 2.6.0 needs nvidia-nccl-cu12 2.21.5, 2.7.0 needs 2.26.2.
+_STRICT = ("NCCL_ALGO", "NCCL_PROTO")
+_STRICT_SINCE = "2.7"
 #: Limits of variables per launch line, and of assignments of one variable without a line. More come from generated
 #: files.
 _MAX_SETTINGS = 1000
@@ -133,8 +137,11 @@ def values_are_understood(launch_files: LaunchFiles, configuration: Configuratio
         for finding in judge_values(launch, settings, IN_USE):
             value = group.settings[finding.where.variable or ""].value or ""
             # typographic.py reports quotes of a text
-            if not _TO_FILL_IN.search(value) and not value.startswith(("\u201c", "\u201d", "\u2018", "\u2019")):
-                yield finding
+            if _TO_FILL_IN.search(value) or value.startswith(("\u201c", "\u201d", "\u2018", "\u2019")):
+                continue
+            if finding.where.variable in _STRICT:
+                finding = finding._replace(evidence={**finding.evidence, SINCE: _STRICT_SINCE})
+            yield finding
 
     yield from _judged(launch_files, configuration, judge)
 
