@@ -93,6 +93,8 @@ _IMAGE = lazy(r"^FROM\s+(?:--\S+\s+)?pytorch/pytorch:(\d+(?:\.\d+)+)", re.MULTIL
 _NAMED_IMAGE = lazy(r"(?<![\w./-])(?:docker\.io/)?pytorch/pytorch:(\d+(?:\.\d+)+)", re.IGNORECASE)
 _VERSION = lazy(r"^(?:ARG|ENV)\s+(\w+)[ =]\s*[\"']?(\d{1,9}(?:\.\d{1,9}){0,9})", re.MULTILINE | re.IGNORECASE)
 _BOUND = lazy(r"(===?|=|~=|<=?|>=?|!=)[ \t]*(?:[\"'][ \t]*)?(?:([\^~])[ \t]*)?(\d+(?:\.\d+)*)(\.\*)?")
+#: Where conda finds packages: one of the channels is called pytorch.
+_CHANNELS = lazy(r"^channels:[^\n]*(?:\n[ \t]*-[^\n]*|\n[ \t]*$)*", re.MULTILINE)
 #: Extras of another package, such as ``horovod[pytorch]``: they name no requirement.
 _EXTRAS = lazy(r"(?<=\w)\[[\w\s.,-]*\]")
 #: A module that torch 2.0 removed, imported where no ``try`` is around.
@@ -147,6 +149,7 @@ def newest_in(text: str, path: str, package: str = "torch") -> list[Newest | Non
         text = re.sub(r"(?m)^(torch|pytorch) ?(?=\d)", r"\1==", text)
     if path.endswith((".txt", ".in", ".yml", ".yaml", ".toml", ".cfg", "Pipfile")):
         text = re.sub(r"(?m)(?:^|[ \t])#.*$", "", text)
+        text = _CHANNELS.sub("", text)
     text = _EXTRAS.sub("", text)
     if package == "transformers":
         text = _FROM_SOURCE.sub(

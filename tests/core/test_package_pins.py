@@ -26,6 +26,13 @@ from distcheck.core.rank_evidence import ACCELERATE_SINCE, SINCE, TRANSFORMERS_S
         ('torch = "1.13.1"', "pyproject.toml", (1, 13, 1), False),
         ('torch = "^1.13"', "pyproject.toml", (2, 0), True),
         ("dependencies:\n  - pytorch=1.9.0=py3.7_cuda11.1\n", "environment.yml", (1, 9, 0), False),
+        (
+            "channels:\n  - pytorch\n\n  - defaults\ndependencies:\n  - pytorch=1.12\n",
+            "environment.yml",
+            (1, 12),
+            False,
+        ),
+        ("channels: [pytorch]\ndependencies:\n- pytorch=1.12\n", "environment.yml", (1, 12), False),
         ("  - pytorch::pytorch=1.12\n", "environment.yml", (1, 12), False),
         ("install_requires =\n    torch<2\n", "setup.cfg", (2,), True),
         (
@@ -78,6 +85,7 @@ def test_a_bound_is_read(text: str, path: str, version: tuple[int, ...], exclude
         ("torch!=1.6\n", "requirements.txt"),
         ("install_requires=['torch']", "setup.py"),
         ("conda install -c pytorch pytorch torchvision\n", "README.md"),
+        ("channels:\n- pytorch\ndependencies:\n- pytorch\n", "environment.yml"),
     ],
 )
 def test_no_bound_allows_all(text: str, path: str) -> None:
@@ -89,6 +97,7 @@ def test_no_bound_allows_all(text: str, path: str) -> None:
     [
         ("torchvision>=0.7\npytorch-lightning==1.6\n# torch==1.6\n", "requirements.txt"),
         ("horovod[tensorflow,pytorch]==0.24.3\n", "requirements.txt"),
+        ("name: x\nchannels:\n  - pytorch\n  - defaults\n", "environment.yml"),
         ("import torch\nfrom torch.utils import x\ny = torch.cuda\n", "setup.py"),
         ('description = "uses torch for training"', "pyproject.toml"),
         ("git+https://github.com/x/torch\n", "requirements.txt"),
