@@ -31,14 +31,47 @@ class CallPath(NamedTuple):
 
 
 def is_open(call_path: CallPath) -> bool:
-    """Whether no condition on a path needs a parameter that is not given on it: ``if trt_file is not None``."""
+    """Whether no condition on a path needs a parameter that is not given on it: ``if trt_file is not None``.
+
+    Nor is a method of it replaced in the class of its object.
+    """
     calls = call_path.calls
     for position, row in enumerate((call_path.row, *calls)):
         here = CallPath(row, calls[position:], call_path.root, call_path.certainty)
         for _, (_, kind, term, polarity, _, _) in row.blocks:
             if (kind == "if" or kind.startswith("exit:")) and _fails(here, term, polarity):
                 return False
-    return True
+    return not _is_replaced(call_path)
+
+
+def _is_replaced(call_path: CallPath) -> bool:
+    """Return whether an object calls a method of itself on a way, and its class has another one of that name."""
+    evaluator = call_path.row.program.evaluator
+    entered: list[Function] = []
+    for row, call in zip((call_path.row, *call_path.calls), call_path.calls, strict=False):
+        entered.append((row.file, row.scope))
+        if _is_of_self(call):
+            continue
+        objects = call.receiver.atoms if call.receiver_term >= 0 and len(entered) > 1 else ()
+        if objects and all(atom.kind == Kind.OBJECT for atom in objects):
+            for function in entered:
+                name = call_path.row.program.scope(function).name
+                found = [evaluator.method(atom.const, name) for atom in objects]
+                if None not in found and function not in found:
+                    return True
+        entered = []
+    return False
+
+
+def _is_of_self(call: SourceCall) -> bool:
+    """Return whether a call in a method is of a method of its own object."""
+    parameters = call.function.parameters
+    return (
+        call.program.evaluator.owner_of(call.file, call.scope) >= 0
+        and call.receiver_term >= 0
+        and bool(parameters)
+        and call.terms[call.receiver_term] == ("p", call.scope, parameters[0][0])
+    )
 
 
 def _fails(call_path: CallPath, term: int, polarity: bool) -> bool:
