@@ -39,6 +39,7 @@ NO_FLAG = 'parser.add_argument("--train", dest="export", action="store_false")'
 MODE = 'parser.add_argument("--mode", default="train", choices=["train", "test"])'
 COUNT = 'parser.add_argument("--save-every", type=int, default=0)'
 BOTH = 'parser.add_argument("--export", action=argparse.BooleanOptionalAction, default=True)'
+NAME = 'parser.add_argument("--name")'
 POSITIONAL = 'parser.add_argument("mode", choices=["train", "test"])'
 CLICK = """\
 import click
@@ -90,6 +91,7 @@ def found_in(folder: Path, code: str = "DC720") -> list[tuple[str, str, dict[str
         (BOTH, "args.export", ["--no-export"]),
         (POSITIONAL, 'args.mode == "test"', ["train"]),
         (FLAG, 'getattr(args, "export", False)', [""]),
+        (NAME, '(args.name or args.other) in ("a", "b")', ["--name c"]),
     ],
 )
 def test_good_a_branch_that_no_launch_takes(tmp_path: Path, option: str, condition: str, arguments: list[str]) -> None:
@@ -107,6 +109,8 @@ def test_good_a_branch_that_no_launch_takes(tmp_path: Path, option: str, conditi
         (FLAG, "args.export", ["--export"], 2),
         (FLAG, "args.export", ["", "--export"], 3),
         (FLAG, "not args.export", [""], 2),
+        # the value of the option, not that it is given
+        (NAME, '(args.name or args.other) in ("a", "b")', ["--name a"], 2),
         # an abbreviation, as argparse takes it
         (FLAG, "args.export", ["--exp"], None),
         (FLAG, "args.export", ["$@"], None),
@@ -343,3 +347,27 @@ def test_options_that_are_kept_in_an_object(tmp_path: Path) -> None:
     assert [severity for severity, *_ in found_in(folder)] == ["info"]
     (folder / "README.md").write_text(launched("--export"))
     assert [severity for severity, *_ in found_in(folder)] == ["warning"]
+
+
+RESUMING = script(
+    'parser.add_argument("--resume")',
+    "args.resume:\n        last = torch.load(args.resume)\n        print(last['args'])\n    if dist.get_rank() == 0",
+).replace("model.state_dict(),", '{"model": model.state_dict(), "args": args},')
+
+
+@pytest.mark.parametrize(
+    ("lines", "severity"),
+    [
+        (["python train.py"], "info"),
+        (["torchrun --nproc-per-node=8 train.py", "python train.py"], "info"),
+        (["python train.py --resume last.pt"], "warning"),
+        (["torchrun --nproc-per-node=8 train.py", "python train.py --resume last.pt"], "warning"),
+        ([], "warning"),
+    ],
+)
+def test_a_checkpoint_that_no_launch_loads(tmp_path: Path, lines: list[str], severity: str) -> None:
+    folder = jobs(tmp_path, train_py=RESUMING)
+    (folder / "README.md").write_text(block(*(f"{line}\n" for line in lines)))
+    ((found, message, _),) = found_in(folder, "DC611")
+    assert found == severity
+    assert ("does not pass --resume" in message) == (severity == "info")

@@ -45,6 +45,8 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le, ">": operator.gt, ">=": operator.ge, "in": _is_in,
     "not in": lambda one, other: one not in other,
 }  # fmt: skip
+#: Rules about what fails in one process as well: all launches of a script count.
+_IN_ONE_PROCESS = ("DC611",)
 
 
 class GivenOptions:
@@ -115,10 +117,10 @@ class GivenOptions:
             truth = _truth(self._value(needed[1], only))
             return _Unknown if truth is None else self._value(needed[2 if truth else 3], only)
         if kind == "l":
-            items = [self._value(part, only) for part in needed[1:]]
+            items = [self._operand(part, only) for part in needed[1:]]
             return _Unknown if _Unknown in items else items
         if kind == "=":
-            left, right = (self._value(part, only) for part in needed[2:4])
+            left, right = (self._operand(part, only) for part in needed[2:4])
             if _Unknown in (left, right):
                 return _Unknown
             try:
@@ -126,6 +128,17 @@ class GivenOptions:
             except (TypeError, KeyError):
                 return _Unknown
         return _Unknown
+
+    def _operand(self, needed: Expression, only: Expression | None) -> Any:
+        """Return the value of a part of a comparison: ``or`` and ``and`` give one of their values there."""
+        if needed[0] not in ("and", "or"):
+            return self._value(needed, only)
+        value: Any = _Unknown
+        for part in needed[1:]:
+            value = self._operand(part, only)
+            if value is _Unknown or bool(value) is (needed[0] == "or"):
+                break
+        return value
 
     def _configured(self, keys: tuple[str, ...]) -> Any:
         """Return a value of the configuration file; unknown if another word may replace it."""
@@ -271,7 +284,7 @@ def by_launches(
     is_mentioned: Callable[[str], bool],
     options: Callable[[str, DocumentedLaunch], GivenOptions],
 ) -> Finding:
-    """Return a finding as its launch lines decide it: a note if no launch with several ranks takes its path.
+    """Return a finding as its launch lines decide it: a note if no launch that can have it takes its path.
 
     :param launches: the launch lines of a script in documents
     :param options: returns what a launch line of a script gives to options
@@ -284,7 +297,7 @@ def by_launches(
     for one in itertools.starmap(Needed, finding.evidence[NEEDS]):
         why = None
         for launch in (*itertools.starmap(DocumentedLaunch, one.launches), *launches(one.script)):
-            if not launch.several and not one.spawns:
+            if not launch.several and not one.spawns and finding.code not in _IN_ONE_PROCESS:
                 if one.alone and why is None:
                     why = functools.partial("{} starts {} as one process".format, launch.where, one.script)
                 continue
@@ -294,12 +307,13 @@ def by_launches(
                 return finding._replace(evidence={**evidence, LAUNCH: launch.where})
             if taken is None:
                 return undecided
-            why = functools.partial(_why_not, launch, given, one.needed)
+            why = functools.partial(_why_not, launch, given, one.needed, one.spawns)
         if why is None or one.is_open or is_mentioned(one.script):
             return undecided
         reasons.append(why)
     return undecided._replace(severity=Severity.INFO, message=f"{finding.message}; {reasons[0]()}")
 
 
-def _why_not(launch: DocumentedLaunch, given: GivenOptions, needed: Expression) -> str:
-    return f"no documented launch with several ranks reaches this line: {launch.where} {given.excluding(needed)}"
+def _why_not(launch: DocumentedLaunch, given: GivenOptions, needed: Expression, spawns: bool) -> str:
+    several = " with several ranks" if launch.several or spawns else ""
+    return f"no documented launch{several} reaches this line: {launch.where} {given.excluding(needed)}"
