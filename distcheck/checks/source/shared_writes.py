@@ -163,7 +163,7 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     launched = checkpoint and call_path is None and not _is_optional(call)
     if launched:
         trained = call_path = call_paths.path_past_a_trainer(program, call, own=True)
-    if call_path is None or only_of_this_process(call_path, path) or call.inside("except"):
+    if call_path is None or only_of_this_process(call_path, path) or _is_after_an_exception(call):
         return
     value = path_values.value_on(call_path, path)
     certain = call_path.certainty == Certainty.PROVEN and rank_dependence.is_constant(value)
@@ -208,6 +208,27 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
         flow=program.flow(call_path.steps),
         **evidence,
     )
+
+
+def _is_after_an_exception(call: SourceCall) -> bool:
+    """Return whether a call only runs after an exception: in its handler, or after a ``try`` whose body returns."""
+    if call.inside("except"):
+        return True
+    around = dict(call.blocks)
+    for row in call.program.rows_of(call.file, call.scope):
+        if row.number >= call.number:
+            break
+        # the end of the body runs where it has not returned before
+        blocks = [one for one in row.blocks if not one[1][1].startswith("exit:")] if row.kind == "return" else []
+        if (
+            blocks
+            and blocks[-1][1][1] == "try"
+            and blocks[-1][0] not in around
+            and all(number in around for number, _ in blocks[:-1])
+            and not any(node[1] == "finally" for number, node in around.items() if number > blocks[-1][0])
+        ):
+            return True
+    return False
 
 
 def _is_optional(call: SourceCall) -> bool:
