@@ -371,3 +371,33 @@ def test_a_checkpoint_that_no_launch_loads(tmp_path: Path, lines: list[str], sev
     ((found, message, _),) = found_in(folder, "DC611")
     assert found == severity
     assert ("does not pass --resume" in message) == (severity == "info")
+
+
+COPIED = (
+    script(MODE, 'args.phase == "test"')
+    .replace("def export", "class Config:\n    phase = 'train'\n\n\ndef export")
+    .replace("    dist.init", "    cfg = Config()\n    cfg.phase = args.mode\n    dist.init")
+    .replace("Linear(8, 8), args)", "Linear(8, 8), cfg)")
+    .replace("export(model, args)", "export(model, cfg)")
+    .replace("args.phase", "cfg.phase")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "severity"),
+    [
+        (COPIED, "--mode train", "info"),
+        (COPIED, "--mode test", "warning"),
+        (COPIED, "", "warning"),
+        (
+            COPIED.replace("cfg.phase = args.mode", "cfg.phase = args.mode\n    cfg.phase = 'test'"),
+            "--mode train",
+            "warning",
+        ),
+        (COPIED.replace("cfg.phase = ", "if args.mode:\n        cfg.phase = "), "--mode train", "warning"),
+    ],
+)
+def test_an_option_that_is_kept_under_another_name(tmp_path: Path, text: str, arguments: str, severity: str) -> None:
+    folder = jobs(tmp_path, train_py=text)
+    (folder / "README.md").write_text(launched(arguments))
+    assert [one[0] for one in found_in(folder)] == [severity]

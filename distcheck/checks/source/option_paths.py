@@ -274,8 +274,18 @@ def _holds_options(program: Program, file: int, number: int) -> bool:
 
 
 def _copied_option(program: Program, file: int, name: str) -> Expression:
-    """Return the option that is assigned to an attribute of its own name on another object, and nothing else is."""
+    """Return the option that is assigned to an attribute of another object, and nothing else is.
+
+    Under another name, ``cfg.phase = args.mode``, it counts where a launch line passes it: the object may be an older
+    one.
+    """
     stores = [store for (_, kept), stores in program.evaluator.outside.items() if kept == name for store in stores]
+    if len(stores) == 1 and not _is_copy(program, *stores[0]):
+        store = program.event_row(*stores[0])
+        value = store.terms[program.events[store.file][store.number][9]]
+        others = any(kept == name for _, _, kept in program.evaluator.stores)
+        if value[0] == "a" and not others and not store.inside("if") and _holds_options(program, store.file, value[1]):
+            return _given_only(_option(program, store.file, value[2]))
     return _option(program, file, name) if stores else UNKNOWN
 
 
