@@ -7,6 +7,8 @@ is quoted as code (```torch==1.13.1```), is an item of a list, or is the one tha
 image that a document names, the one that a Dockerfile starts from, and what it installs. A lock file or exact
 constraints of pip count instead of the bounds next to them.
 
+For a launch file, the module of a cluster that it loads and its image count too.
+
 An old Python bounds torch: no newer one has wheels for it.
 
 A Python file that imports a module of torch which a release has removed allows none from there on.
@@ -90,7 +92,12 @@ _TESTED = lazy(
 )
 #: An image that is named after its torch, in a Dockerfile and elsewhere, and a version that a Dockerfile names once.
 _IMAGE = lazy(r"^FROM\s+(?:--\S+\s+)?pytorch/pytorch:(\d+(?:\.\d+)+)", re.MULTILINE | re.IGNORECASE)
-_NAMED_IMAGE = lazy(r"(?<![\w./-])(?:docker\.io/)?pytorch/pytorch:(\d+(?:\.\d+)+)", re.IGNORECASE)
+_NAMED_IMAGE = lazy(r"(?<![\w.-])(?<!\w/)(?:docker\.io/)?pytorch/pytorch:(\d+(?:\.\d+)+)", re.IGNORECASE)
+#: A module of a cluster that a launch file loads: ``module load pytorch-gpu/py3/2.1.1``, ``ml PyTorch/1.12.0-foss``.
+_MODULE = lazy(
+    r"^[ \t]*(?:module|ml)[ \t][^#\n]{0,200}?\b(?:py)?torch(?:-[a-z]+)?(?:/[a-z]\w*)?[/-]v?(\d+(?:\.\d+)+)",
+    re.MULTILINE | re.IGNORECASE,
+)
 _VERSION = lazy(r"^(?:ARG|ENV)\s+(\w+)[ =]\s*[\"']?(\d{1,9}(?:\.\d{1,9}){0,9})", re.MULTILINE | re.IGNORECASE)
 _BOUND = lazy(r"(===?|=|~=|<=?|>=?|!=)[ \t]*(?:[\"'][ \t]*)?(?:([\^~])[ \t]*)?(\d+(?:\.\d+)*)(\.\*)?")
 #: Where conda finds packages: one of the channels is called pytorch.
@@ -256,6 +263,10 @@ class PackagePins:
         bounds = [] if folders is None else [folders]
         if path.endswith(".py") and _REMOVED.search(_content(path)):
             bounds.append(Newest((2, 0), f"{posixpath.basename(path)} (torch._six)", True))
+        elif not path.endswith(".py"):
+            text = _content(path).decode("utf-8", "replace")
+            loaded = [_release(one) for one in (*_MODULE.findall(text), *_NAMED_IMAGE.findall(text))]
+            bounds += [Newest(max(loaded), posixpath.basename(path))] if loaded else []
         python = self._python.of(path)
         # 3 of conda is any release of Python 3
         if python is not None and (python.excluded or len(python.version) > 1):

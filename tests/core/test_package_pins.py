@@ -137,6 +137,24 @@ def test_a_pin_of_another_package_bounds_torch(text: str, version: tuple[int, ..
 
 
 @pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("module load pytorch-gpu/py3/1.11.0\n", (1, 11, 0)),
+        ("ml CUDA/11.7 PyTorch/1.12.0-foss-2022a-CUDA-11.7.0\n", (1, 12, 0)),
+        ("module load python/3.8-pytorch-1.13\nmodule load pytorch/2.0\n", (2, 0)),
+        ("singularity exec docker://pytorch/pytorch:1.7.1-cuda11.0-cudnn8-runtime python x\n", (1, 7, 1)),
+        ("# module load pytorch/1.11\nmodule load cuda/11.7 # pytorch/1.11\n", None),
+        ("module load pytorch\necho pytorch/1.11\n", None),
+    ],
+)
+def test_a_launch_file_loads_its_torch(tmp_path: Path, text: str, version: tuple[int, ...] | None) -> None:
+    (tmp_path / "requirements.txt").write_text("torch>=1.6\n")
+    (tmp_path / "job.sh").write_text(f"#!/bin/bash\n{text}")
+    expected = None if version is None else Newest(version, "job.sh")
+    assert PackagePins([str(tmp_path)]).of(f"{tmp_path}/job.sh") == expected
+
+
+@pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
         ("environment.yml", "- python=3.7\n", Newest((2, 0), "environment.yml (Python 3.7)", True)),
