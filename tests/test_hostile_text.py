@@ -102,6 +102,9 @@ DECLARATIONS = {
     "variable": "ARG A=1" + ".1" * 5000 + "\nFROM pytorch/pytorch:$A\n" + "$A " * 30_000,
     "locked": '"torch": {"a": ' * (SIZE // 15),
     "companion": "torchvision==0." + "9" * 5000,
+    "tested": "tested with torch " * (SIZE // 18),
+    "image": "pytorch/pytorch:1" + ".1" * (SIZE // 2),
+    "channels": "channels:" + "\n- x" * (SIZE // 4),
 }
 
 
