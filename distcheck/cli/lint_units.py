@@ -107,9 +107,9 @@ def judge_unit(
 
     :param kept: what earlier runs have found out about single files
     """
+    from distcheck.checks.source.certain_failures import with_failures
     from distcheck.checks.source.engine import without_cycle_search
     from distcheck.checks.source.option_paths import with_needs
-    from distcheck.checks.source.partial_names import with_failures
     from distcheck.checks.source.program import Program
     from distcheck.checks.source.reach import with_reach
     from distcheck.checks.source.several_ranks import with_scripts

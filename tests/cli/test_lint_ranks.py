@@ -548,3 +548,142 @@ def test_a_torch_with_an_older_nccl_takes_every_algorithm(tmp_path: Path, pinned
     jobs(tmp_path, train_py=ALWAYS, run_sh=script, requirements_txt=f"{pinned}\n")
     (found,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC112", cwd=tmp_path)["findings"]
     assert found["severity"] == level
+
+
+#: A loader that torch refuses, or a call without an argument, and lines after it.
+REFUSED = """\
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
+
+
+def save(model):
+    torch.save(model.module.state_dict(), "net.pth")
+
+
+def loader_of(data):
+    sampler = DistributedSampler(data)
+    return DataLoader(data, shuffle=True, sampler=sampler)
+
+
+class Trainer:
+    def __init__(self, data):
+        self.start()
+        self.loader = loader_of(data)
+
+    def start(self):
+        torch.save({}, "start.pth")
+
+    def store(self, model):
+        torch.save(model.module.state_dict(), "stored.pth")
+
+
+def main():
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(dist.get_node_local_rank())
+    model = DDP(torch.nn.Linear(5, 5).cuda())
+    torch.save(model.module.state_dict(), "first.pth")
+    data = torch.ones(8, 5)
+    trainer = Trainer(data)
+    for batch in trainer.loader:
+        model(batch).sum().backward()
+    trainer.store(model)
+    save(model)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
+"""
+NO_RANK = "every rank fails before, at train.py:"
+
+
+def levels_of_saves(folder: Path) -> dict[int, tuple[str, str]]:
+    found = report_of("lint", "--isolated", "--no-cache", "--select", "DC720", cwd=folder)["findings"]
+    return {one["where"]["line"]: (one["severity"], one["message"].rpartition("; ")[2]) for one in found}
+
+
+def test_what_no_rank_reaches_is_a_note(tmp_path: Path) -> None:
+    folder = jobs(tmp_path, train_py=REFUSED)
+    found = levels_of_saves(folder)
+    assert {line: level for line, (level, _) in found.items()} == {9: "info", 23: "warning", 26: "info", 33: "warning"}
+    assert {found[9][1], found[26][1]} == {NO_RANK + "14: shuffle=True and a sampler"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("shuffle=True, ", ""),
+        # another loader is made, or the error is caught
+        (
+            "    return DataLoader(data, shuffle",
+            "    if len(data) > 9:\n        return data\n    return DataLoader(data, shuffle",
+        ),
+        ("        self.loader = loader_of(data)", "        if data:\n            self.loader = loader_of(data)"),
+        (
+            "    trainer = Trainer(data)\n",
+            "    try:\n        trainer = Trainer(data)\n    except ValueError:\n        trainer = None\n",
+        ),
+    ],
+)
+def test_lines_after_an_error_that_need_not_happen_are_judged(tmp_path: Path, old: str, new: str) -> None:
+    folder = jobs(tmp_path, train_py=REFUSED.replace(old, new))
+    found = levels_of_saves(folder)
+    caught = "except" in new
+    assert sorted(level for level, _ in found.values()) == ["info"] * caught + ["warning"] * (4 - caught)
+
+
+def test_what_follows_a_call_without_an_argument_is_a_note(tmp_path: Path) -> None:
+    text = REFUSED.replace("shuffle=True, ", "").replace(
+        "    save(model)\n", "    save()\n    torch.save(model, 'end.pth')\n"
+    )
+    found = levels_of_saves(jobs(tmp_path, train_py=text))
+    assert {line: level for line, (level, _) in found.items()} == {
+        9: "info", 23: "warning", 26: "warning", 33: "warning", 40: "info"
+    }  # fmt: skip
+    assert {found[9][1], found[40][1]} == {NO_RANK + "39: the call lacks the argument model"}
+
+
+@pytest.mark.parametrize("given", ["**settings", "*settings", "model=model", "model"])
+def test_arguments_that_a_call_may_have_are_not_missing(tmp_path: Path, given: str) -> None:
+    text = REFUSED.replace("shuffle=True, ", "").replace("    save(model)\n", f"    save({given})\n")
+    assert {level for level, _ in levels_of_saves(jobs(tmp_path, train_py=text)).values()} == {"warning"}
+
+
+#: FSDP's function for modules: called by the script, which gives it no module, or handed on.
+POLICY = """\
+import functools
+
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
+
+
+def main():
+    dist.init_process_group("nccl")
+    policy = size_based_auto_wrap_policy(min_num_params=20000)
+    model = FSDP(torch.nn.Linear(5, 5).cuda(), auto_wrap_policy=policy)
+    for _ in range(10):
+        model(torch.ones(5).cuda()).sum().backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "level"),
+    [
+        ("size_based_auto_wrap_policy(min", "info"),
+        ("functools.partial(size_based_auto_wrap_policy, min", "error"),
+    ],
+)
+def test_a_wrap_policy_is_not_called_by_the_script(tmp_path: Path, policy: str, level: str) -> None:
+    folder = jobs(tmp_path, train_py=POLICY.replace("size_based_auto_wrap_policy(min", policy))
+    found = report_of("lint", "--isolated", "--no-cache", "--select", "DC753", cwd=folder)["findings"]
+    assert [one["severity"] for one in found] == [level]

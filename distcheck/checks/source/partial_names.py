@@ -23,7 +23,6 @@ from .rank_reach import Guard
 from .source_parsing import parse
 from .summary import Scope
 from .values import Certainty, Kind, Who
-from .vocabulary import word_set
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -66,47 +65,14 @@ class _Partial(NamedTuple):
 @probe(rules.DC708)
 def names_are_bound_on_all_ranks(program: Program) -> Iterator[Finding]:
     """What one rank assigns is read by that rank only."""
-    for _, finding in program.table(_readings_of_others):
+    for _, finding in program.table(readings_of_others):
         yield finding
 
 
-def _readings_of_others(program: Program) -> Iterator[tuple[EventRow, Finding]]:
+def readings_of_others(program: Program) -> Iterator[tuple[EventRow, Finding]]:
     """Yield where other ranks raise, and the finding there."""
     yield from _names(program)
     yield from _attributes(program)
-
-
-#: Rules about what several ranks do at once.
-_OF_SEVERAL_RANKS = word_set("DC707 DC720 DC721 DC722 DC724 DC725 DC739")
-
-
-def with_failures(program: Program, findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings; what several ranks do is ``info`` if all but one raise a NameError before they get there."""
-    found = []
-    for finding in findings:
-        if finding.code in _OF_SEVERAL_RANKS and finding.severity > Severity.INFO:
-            failed = _failed_before(program, finding)
-            if failed is not None:
-                message = f"{finding.message}; the other ranks fail before, at {failed.place}"
-                finding = finding._replace(severity=Severity.INFO, message=message)
-        found.append(finding)
-    return found
-
-
-def _failed_before(program: Program, finding: Finding) -> EventRow | None:
-    """Return where all ranks but one raise before they get to the line of a finding, or to a call that leads there."""
-    passed = {
-        f"{finding.where.path}:{finding.where.line}",
-        *(step.split(": ")[0] for step in finding.evidence.get("flow", ())),
-    }
-    for failing, other in program.table(_readings_of_others):
-        if other.severity < Severity.WARNING:
-            continue
-        around = {number for number, node in failing.blocks if node[1] == "if" or node[1].startswith("exit:")}
-        for row in program.rows_of(failing.file, failing.scope):
-            if row.number > failing.number and row.place in passed and around <= {number for number, _ in row.blocks}:
-                return failing
-    return None
 
 
 def _names(program: Program) -> Iterator[tuple[EventRow, Finding]]:

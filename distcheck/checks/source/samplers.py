@@ -423,13 +423,7 @@ def _first_line_of(program: Program, file: int, line: int, statement: str, sampl
 @probe(rules.DC731)
 def shuffle_or_sampler(program: Program) -> Iterator[Finding]:
     """A loader that has a sampler has no shuffle=True."""
-    for loader in program.calls_to(*LOADERS):
-        shuffle, sampler = loader.argument_term(2, "shuffle"), loader.argument_term(3, "sampler")
-        if shuffle < 0 or sampler < 0:
-            continue
-        at_once = _both_given(program, loader, shuffle, sampler)
-        if at_once is None:
-            continue
+    for loader, at_once in program.table(refused_loaders):
         text = loader.argument_text(3, "sampler")
         yield loader.found(
             rules.DC731,
@@ -440,6 +434,14 @@ def shuffle_or_sampler(program: Program) -> Iterator[Finding]:
             basis=(at_once,),
             flow=program.flow(at_once.flow),
         )
+
+
+def refused_loaders(program: Program) -> Iterator[tuple[SourceCall, Atom]]:
+    """Yield the loaders that are given shuffle=True and a sampler, and that sampler."""
+    for loader in program.calls_to(*LOADERS):
+        shuffle, sampler = loader.argument_term(2, "shuffle"), loader.argument_term(3, "sampler")
+        if shuffle >= 0 and sampler >= 0 and (at_once := _both_given(program, loader, shuffle, sampler)) is not None:
+            yield loader, at_once
 
 
 def _both_given(program: Program, loader: SourceCall, shuffle: int, sampler: int) -> Atom | None:
