@@ -511,6 +511,15 @@ def roots_of_scope(program: Program, file: int, number: int) -> frozenset[Functi
     return frozenset(found)
 
 
+def run_together(one: EventRow, other: EventRow) -> bool:
+    """Return whether one process may run both of two rows: one script runs both; True if that is not known."""
+    roots, others = roots_of(one.program, one), roots_of(one.program, other)
+    if not roots or not others or any(scope for _, scope in (*roots, *others)):
+        return True
+    importers = one.program.evaluator.importers
+    return any(importers(first) & importers(second) for first, _ in roots for second, _ in others)
+
+
 # conditions
 
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from . import call_paths
+from .device_uses import run_together
 from .link import reachable
 from .models import is_backward
 from .program import EventRow, Function, Program, SourceCall, cached
@@ -244,15 +245,18 @@ def loaders_in(program: Program, value: Value, depth: int = 0) -> Iterator[tuple
                 yield from loaders_in(program, call.term_value(term), depth + 1)
 
 
-def repetition_of(program: Program, loop: LoaderLoop, one_by_default: bool = False) -> EventRow | None:
+def repetition_of(
+    program: Program, loop: LoaderLoop, one_by_default: bool = False, made: EventRow | None = None
+) -> EventRow | None:
     """Return a row in a loop that shows that it is walked through more than once; None where it is not.
 
     :param one_by_default: also where the number of epochs is an option, and its default is 1
+    :param made: what makes the data: loops of scripts that do not run this do not count
     """
     first = next(
         (row for row in program.rows_of(*loop.function) if any(number == loop.block for number, _ in row.blocks)), None
     )
-    return None if first is None else _repeats(program, first, loop.block, frozenset(), one_by_default)
+    return None if first is None else _repeats(program, first, loop.block, frozenset(), one_by_default, made)
 
 
 def is_repeated(program: Program, row: EventRow) -> EventRow | None:
@@ -261,8 +265,15 @@ def is_repeated(program: Program, row: EventRow) -> EventRow | None:
 
 
 def _repeats(
-    program: Program, row: EventRow, inner: int, seen: frozenset[Function], one_by_default: bool = False
+    program: Program,
+    row: EventRow,
+    inner: int,
+    seen: frozenset[Function],
+    one_by_default: bool = False,
+    made: EventRow | None = None,
 ) -> EventRow | None:
+    if made is not None and not run_together(row, made):
+        return None
     outer = []
     for number, node in row.blocks:
         if number == inner:
@@ -275,7 +286,7 @@ def _repeats(
     if function in seen or len(seen) > DEEPEST_FLOW:
         return None
     for call in program.callers(function)[:20]:
-        found = _repeats(program, call, -1, seen | {function}, one_by_default)
+        found = _repeats(program, call, -1, seen | {function}, one_by_default, made)
         if found is not None:
             return found
     return None

@@ -72,7 +72,7 @@ def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
         repeated = None
         for loop in loops_over_loaders(program):
             if loop.trains and not own.isdisjoint(loop.loaders):
-                repeated = repetition_of(program, loop)
+                repeated = repetition_of(program, loop, made=sampler)
                 if repeated is not None:
                     break
         again = None
@@ -228,7 +228,7 @@ def _once_by_default(program: Program, sampler: SourceCall, loaders: set[tuple[i
     """Yield a note about a sampler whose loader is not known to be walked through twice."""
     for loop in loops_over_loaders(program):
         if loop.trains and not loaders.isdisjoint(loop.loaders):
-            repeated = repetition_of(program, loop, one_by_default=True)
+            repeated = repetition_of(program, loop, one_by_default=True, made=sampler)
             if repeated is not None:
                 same = _same_in_each(program, sampler, loaders) + " if there is more than one"
                 yield _set_epoch_finding(program, sampler, repeated, False, same)

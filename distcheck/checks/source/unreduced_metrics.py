@@ -14,6 +14,7 @@ from distcheck.core.registry import probe
 
 from . import call_paths
 from .collective_sequences import Sequences, sequences_of
+from .device_uses import run_together
 from .evaluation_data import evaluations
 from .loader_loops import LOADERS, SAMPLER, LoaderLoop, calls_within, loaders_in, training_loops
 from .models import trains, without_gradients
@@ -184,7 +185,11 @@ def _decisions(sequences: Sequences, loop: LoaderLoop) -> Iterator[tuple[_Decide
     program = sequences.program
     inside = {call.payload[0] for call in calls_within(program, *loop[:3])} | set(_collected(program, loop))
     yield from _decided_by(sequences, loop.function, inside, loop.end_line)
+    made = [program.event_row(*loader) for loader in loop.loaders]
     for caller in program.callers(loop.function)[:20]:
+        # a rank that evaluates alone, and a script that makes other loaders, have all of the data
+        if caller.own_reached_by.who in FEW or not any(run_together(caller, one) for one in made):
+            continue
         yield from _decided_by(sequences, (caller.file, caller.scope), {caller.payload[0]}, 0)
 
 
@@ -223,7 +228,7 @@ def _decided_by(
         by_metric = any(node[1] == "if" and is_made(node[2]) for _, node in row.blocks)
         if isinstance(row, SourceCall):
             given = any(is_made(term) for term in row.argument_terms)
-            if row.method == "step" and any(is_made(term) for term in row.term[2][:1]):
+            if row.method == "step" and any(is_made(term) for term in row.term[2][:1]) and _may_be_a_scheduler(row):
                 yield _Decides.RATE, row
             elif by_metric and sequences.collective_site(row) is not None:
                 yield _Decides.COLLECTIVE, row
@@ -238,6 +243,16 @@ def _decided_by(
                     made.add(row.receiver_term)
         elif row.kind == "exit" and row.payload[0] in ("break", "return", "call") and row.loops and by_metric:
             yield _Decides.EXIT, row
+
+
+#: Names of schedulers of the learning rate.
+_SCHEDULER = re.compile(r"sch|lr|plateau|decay|anneal|warm|rate", re.IGNORECASE)
+
+
+def _may_be_a_scheduler(call: SourceCall) -> bool:
+    """Return whether an object is a scheduler of torch, or is called like one: others have a method ``step``, too."""
+    made = (str(atom.const).rpartition(".")[0] for atom in call.receiver if atom.kind == Kind.RESULT)
+    return "torch.optim.lr_scheduler" in made or bool(_SCHEDULER.search(call.receiver_text))
 
 
 def _is_own_object(call: SourceCall, term: int) -> bool:

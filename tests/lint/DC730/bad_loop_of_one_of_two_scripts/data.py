@@ -1,0 +1,11 @@
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
+
+
+def whole(data):
+    return DataLoader(data, batch_size=32, shuffle=True)
+
+
+def divided(data):
+    sampler = DistributedSampler(data)  # expect: DC730
+    return DataLoader(data, batch_size=32, sampler=sampler)

@@ -1,0 +1,4 @@
+def run(model, optimizer, loader):
+    for (batch,) in loader:
+        model(batch.cuda()).sum().backward()
+        optimizer.step()
