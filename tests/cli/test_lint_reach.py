@@ -149,10 +149,23 @@ def test_a_decorator_may_register_a_function(tmp_path: Path) -> None:
         ("", "__call__", "pass", "info"),
         ("(torch.nn.Module)", "forward", "helpers.Counter()", "error"),
         ("(torch.utils.data.Dataset)", "total", "helpers.Counter()", "error"),
+        # no code makes an object, or a word of a text is no use of a method
+        ("(torch.utils.data.Dataset)", "total", "pass", "info"),
+        ("(torch.utils.data.Dataset)", "total", "table = ['Counter']", "error"),
+        ("", "total", "helpers.Counter()\n    print('the total is 1')", "info"),
+        ("", "total", "print(getattr(helpers.Counter(), 'total'))", "error"),
+        ("", "total", "print(helpers.Counter().\\\n        total(1))", "error"),
     ],
 )
 def test_methods(tmp_path: Path, bases: str, name: str, use: str, level: str) -> None:
     jobs(tmp_path, train_py=MAIN.format(use=use), helpers_py=CLASS.format(bases=bases, name=name))
+    assert judged(tmp_path)[0] == level
+
+
+@pytest.mark.parametrize(("use", "level"), [("pass", "info"), ("helpers.Counter().total(1)", "error")])
+def test_a_name_in_all_is_passed_on_and_not_used(tmp_path: Path, use: str, level: str) -> None:
+    text = CLASS.format(bases="", name="total").replace("def setup", '__all__ = ["Counter", "setup"]\n\n\ndef setup')
+    jobs(tmp_path, train_py=MAIN.format(use=use), helpers_py=text)
     assert judged(tmp_path)[0] == level
 
 

@@ -44,6 +44,8 @@ class Mention(NamedTuple):
     quoted: bool
     #: the name that an import gives it
     alias: str = ""
+    #: it follows a dot
+    attribute: bool = False
 
 
 #: ``uses`` or ``mentions``, the repository and the name; or ``magics``, the repository and the path of a notebook.
@@ -178,7 +180,8 @@ class _Text:
         quoted = text[position - 1 : position] in quotes and text[end : end + 1] in quotes
         renamed = _ALIAS.match(text, end) if imports else None
         alias = "" if renamed is None else renamed[1].decode()
-        return Mention(path, self._around(first, line, position), imports, quoted, alias)
+        attribute = text[max(first, position - 200) : position].rstrip(b" \t\r\n\\").endswith(b".")
+        return Mention(path, self._around(first, line, position), imports, quoted, alias, attribute)
 
     def _around(self, first: int, line: int, position: int) -> tuple[str, ...]:
         """Return the definitions around a position, by the indentation of the lines above."""

@@ -150,6 +150,8 @@ class _Users:
         if outermost is None or self._is_registered(number, outermost[1]):
             return None
         if len(names) > 1 and outermost[1].kind == "class":
+            if self._naming(path, names[:1], number) == []:
+                return []  # no code makes an object of the class
             method = self._scope(number, outermost[0], names[1])
             if method is not None and self._has_known_callers(number, outermost[0], names[1]):
                 return None if self._is_registered(number, method[1]) else self._naming(path, names[:2], number)
@@ -193,7 +195,7 @@ class _Users:
                 if more is None:
                     return None
                 found.update(dict.fromkeys(more))
-            if not mention.path.endswith(".py") or mention.quoted:
+            if not mention.path.endswith(".py") or (mention.quoted and not mention.imports):
                 return None  # a configuration, or a registry
             own = mention.path == path and mention.around[: len(names)] == names
             if not (own or mention.imports or _TESTS.search(mention.path)) and self._may_mean(mention, path, names):
@@ -201,7 +203,12 @@ class _Users:
         return list(found)
 
     def _may_mean(self, mention: Mention, path: str, names: tuple[str, ...]) -> bool:
-        """Return whether a file that names a function or class may have it from another; any file has its methods."""
+        """Return whether a file that names a function or class may have it from another; any file has its methods.
+
+        A method is named after a dot, or in the body of its class.
+        """
+        if len(names) > 1 and not mention.attribute:
+            return mention.path == path and mention.around == names[:1]
         number, other = self.numbers.get(path), self.numbers.get(mention.path)
         if number is None or other is None or number == other or len(names) > 1:
             return True

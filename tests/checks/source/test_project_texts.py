@@ -78,6 +78,7 @@ class Runner:
 
 if __name__ == "__main__":
     train(key="train")
+    tools.train()
 """
 
 
@@ -85,10 +86,11 @@ def test_mentions_show_the_definitions_around_them() -> None:
     found = _texts(CODE).mentions("r", "train")
     assert found is not None
     assert [tuple(one) for one in found] == [
-        ("0.py", (), True, False, "fit"),
-        ("0.py", ("Runner", "run"), False, False, ""),
-        ("0.py", (), False, False, ""),
-        ("0.py", (), False, True, ""),
+        ("0.py", (), True, False, "fit", False),
+        ("0.py", ("Runner", "run"), False, False, "", False),
+        ("0.py", (), False, False, "", False),
+        ("0.py", (), False, True, "", False),
+        ("0.py", (), False, False, "", True),
     ]
 
 
