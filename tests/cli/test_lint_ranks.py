@@ -687,3 +687,42 @@ def test_a_wrap_policy_is_not_called_by_the_script(tmp_path: Path, policy: str, 
     folder = jobs(tmp_path, train_py=POLICY.replace("size_based_auto_wrap_policy(min", policy))
     found = report_of("lint", "--isolated", "--no-cache", "--select", "DC753", cwd=folder)["findings"]
     assert [one["severity"] for one in found] == [level]
+
+
+#: A script that leaves itself one GPU, and spawns a process for each that there is.
+MASKED = """\
+import os
+
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def run(rank, size):
+    dist.init_process_group("nccl", rank=rank, world_size=size)
+    model = torch.nn.Linear(5, 5).cuda(rank)
+    model.load_state_dict(torch.load("checkpoint.pth"))
+    torch.save(model.state_dict(), "checkpoint.pth")
+
+
+if __name__ == "__main__":
+    size = torch.cuda.device_count()
+    mp.spawn(run, args=(size,), nprocs=size)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "level"),
+    [
+        ("", "", "info"),
+        ('"0"', '"0,1"', "warning"),
+        ("size = torch.cuda.device_count()", "size = 2", "warning"),
+        ('os.environ["CUDA_VISIBLE_DEVICES"] = "0"\n', "", "warning"),
+    ],
+)
+def test_a_process_for_each_of_one_gpu_is_one(tmp_path: Path, old: str, new: str, level: str) -> None:
+    folder = jobs(tmp_path, train_py=MASKED.replace(old, new))
+    found = report_of("lint", "--isolated", "--no-cache", "--select", "DC723", cwd=folder)["findings"]
+    assert [one["severity"] for one in found] == [level]

@@ -16,8 +16,8 @@ from .term_queries import given_terms
 from .values import Certainty, Kind
 from .vocabulary import word_set
 
-#: Rules about what a name means, wherever it stands.
-_WHEREVER_IT_STANDS = word_set("DC801")
+#: Rules about what a name means, wherever it stands, and about an error that all ranks raise there.
+_WHEREVER_IT_STANDS = word_set("DC731 DC801")
 #: Rules about what several ranks do, which does not matter if all but one fail before.
 _OF_SEVERAL_RANKS = word_set(
     "DC701 DC702 DC705 DC707 DC708 DC720 DC721 DC722 DC723 DC724 DC725 DC730 DC739 DC750 DC753 DC768"

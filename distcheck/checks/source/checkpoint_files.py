@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from . import call_paths
 from .device_uses import called_in
 from .program import EventRow, Program, SourceCall
+from .source_text import last_name
 from .term_queries import origins
 from .values import Kind
 
@@ -49,6 +52,43 @@ def holds_counters(program: Program, call: SourceCall) -> bool:
         else obj[0] in ("l", "t") and all(save.term_value(item).only(Kind.CONST, Kind.UNIFORM) for item in obj[1])
         for save, obj in saved
     )
+
+
+def has_other_keys(program: Program, call: SourceCall) -> bool:
+    """Return whether the state in a file has a key that no dict of the project has, though the project saves files.
+
+    Weights that others publish have such keys: ``load_state_dict(torch.load(path)["model"])``.
+    """
+    terms = program.terms[call.file]
+
+    def is_loaded(number: int) -> bool:
+        return number >= 0 and terms[number][0] == "c" and terms[number][5] == call.number
+
+    def is_text(number: int) -> bool:
+        return number >= 0 and terms[number][:2] == ("k", "str")
+
+    keys = {str(terms[part[2]][2]) for part in terms if part[0] == "s" and is_loaded(part[1]) and is_text(part[2])}
+    may_lack_them = any(part[0] == "=" and any(map(is_loaded, part[2:4])) for part in terms)
+    if not keys or may_lack_them or not any(True for _ in program.calls_to("torch.save")):
+        return False
+    if any(program.framework(file) for file in program.component(call.file)):
+        return False
+    return keys.isdisjoint(program.table(_keys_of_dicts))
+
+
+def _keys_of_dicts(program: Program) -> Iterator[str]:
+    """Yield the texts that are keys of dicts, or that the project stores values under."""
+    for file in range(len(program.index.files)):
+        terms = program.terms[file]
+        for part in terms:
+            keys: tuple[int, ...] = part[1] if part[0] in ("d", "{}") else ()
+            yield from (str(terms[key][2]) for key in keys if key >= 0 and terms[key][:2] == ("k", "str"))
+            if part[0] == "c" and last_name(terms, part[1]) in ("dict", "update"):
+                yield from (name for name, _ in part[3])
+    for row in program.rows("store"):
+        key: tuple[Any, ...] = row.terms[row.payload[1]] if row.payload[1] >= 0 else ("-",)
+        if key[:2] == ("k", "str"):
+            yield str(key[2])
 
 
 def is_never_there(program: Program, call: SourceCall) -> bool:

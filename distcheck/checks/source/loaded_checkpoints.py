@@ -10,7 +10,7 @@ from distcheck.core.model import Edit, Finding, Severity
 from distcheck.core.registry import probe
 
 from . import call_paths, path_values, rank_dependence
-from .checkpoint_files import OF_PATHS, file_names, holds_counters, is_never_there
+from .checkpoint_files import OF_PATHS, file_names, has_other_keys, holds_counters, is_never_there
 from .path_values import CallPath
 from .program import EventRow, Program, SourceCall
 from .several_ranks import signs
@@ -26,7 +26,7 @@ _OF_WEIGHTS = re.compile(
     re.I,
 )
 _OF_DATA = re.compile(
-    r"data|feature|label|token|embed|target|cache|split|index|indices|vocab|stats|prompt|latent|sample"
+    r"data|feature|label|token|embed|target|cache|split|index|indices|vocab|stats|prompt|latent|sample|noise"
     r"|predictions|proposals|annotations",
     re.I,
 )
@@ -63,7 +63,7 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
             continue
         if _never_on_gpus(program, call_path) or _written_from_the_host(program, call):
             continue
-        if holds_counters(program, call) or is_never_there(program, call):
+        if holds_counters(program, call) or is_never_there(program, call) or has_other_keys(program, call):
             continue
         edit = None if handed_on else _map_location_edit(program, call)
         yield call.found(
@@ -137,11 +137,17 @@ def _is_published(program: Program, call: SourceCall) -> bool:
     path = call.argument_term(0, "f")
     if path < 0:
         return False
-    numbers = list(program.subterms(call.file, path))
-    terms = call.terms
+    given = origins(program, call.file, path) if call.terms[path][0] == "p" else [(call.file, path)]
+    passed = [(file, term) for file, term in given if program.terms[file][term] != ("k", "none", None)]
+    return bool(passed) and all(_is_published_path(program, file, term) for file, term in passed)
+
+
+def _is_published_path(program: Program, file: int, path: int) -> bool:
+    numbers = list(program.subterms(file, path))
+    terms = program.terms[file]
     if terms[path][0] in ("a", "p", "v") and last_name(terms, path).endswith("name_or_path"):
         return True
-    called = [SourceCall(program, call.file, terms[number][5]) for number in numbers if terms[number][0] == "c"]
+    called = [SourceCall(program, file, terms[number][5]) for number in numbers if terms[number][0] == "c"]
     if any(one.method in _FETCHED for one in called):
         return True
     texts = [terms[number][2] for number in numbers if terms[number][:2] == ("k", "str")]
@@ -153,7 +159,7 @@ def _is_published(program: Program, call: SourceCall) -> bool:
         if save.terms[number][:2] == ("k", "str")
     ):
         return True
-    if not all(_is_fixed(call, number) for number in numbers):
+    if not all(_is_fixed(program, file, number) for number in numbers):
         return False
     names = {text.replace("\\", "/").rsplit("/", 1)[-1] for text in texts}
     # a bare name is in the folder where the script was started, as what runs write
@@ -171,15 +177,15 @@ def _is_published(program: Program, call: SourceCall) -> bool:
     )
 
 
-def _is_fixed(call: SourceCall, number: int) -> bool:
+def _is_fixed(program: Program, file: int, number: int) -> bool:
     """Return whether a part of a path is the same in each run: a text, the folder of the code, a function of paths."""
-    part = call.terms[number]
+    part = program.terms[file][number]
     if part[0] in ("k", "o", "f", "i", "t"):
         return True
     if part[0] == "v":
-        return part[2] == "__file__" or bool(call.program.bound(call.file, part))
+        return part[2] == "__file__" or bool(program.bound(file, part))
     if part[0] == "c":
-        return last_name(call.terms, part[1]) in OF_PATHS
+        return last_name(program.terms[file], part[1]) in OF_PATHS
     return part[0] == "a" and (part[2] in OF_PATHS or part[2] in ("path", "parent"))
 
 
@@ -228,7 +234,8 @@ def _loads_weights(call: SourceCall, used: set[tuple[int, int]]) -> bool:
     """Whether what is loaded are weights: they end in a model, or path and name mean weights and nothing means data."""
     if (call.file, call.number) in used:
         return True
-    name = call.use.removeprefix("assign:") if call.use.startswith("assign:") else ""
+    use = next((moved.use for moved in _moved(call)), call.use)
+    name = use.removeprefix("assign:") if use.startswith("assign:") else ""
     owner = call.program.evaluator.owner_of(call.file, call.scope)
     words = (
         f"{name} {rank_dependence.names_in(call, call.argument_term(0, 'f'))} {call.function.name.replace('model', '')}"
@@ -240,6 +247,15 @@ def _loads_weights(call: SourceCall, used: set[tuple[int, int]]) -> bool:
         ) or re.search(r"data", one.name, re.I):
             return False
     return bool(_OF_WEIGHTS.search(words)) and not _OF_DATA.search(words)
+
+
+def _moved(call: SourceCall) -> Iterator[SourceCall]:
+    """Yield the call that moves what is loaded at once: ``torch.load(path).to(device)``."""
+    for moved in call.program.rows_of(call.file, call.scope):
+        if isinstance(moved, SourceCall) and moved.method in ("to", "cuda", "float", "half"):
+            receiver = moved.terms[moved.receiver_term] if moved.receiver_term >= 0 else ("-",)
+            if receiver[0] == "c" and receiver[5] == call.number:
+                yield moved
 
 
 def _never_on_gpus(program: Program, call_path: CallPath) -> bool:

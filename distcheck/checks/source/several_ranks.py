@@ -122,7 +122,10 @@ def with_scripts(program: Program, findings: Iterable[Finding]) -> list[Finding]
             inside = [number for number, one in enumerate(scopes) if number and one.line <= line <= one.end_line]
             roots = roots_of_scope(program, file, max(inside, key=lambda one: scopes[one].line, default=0))
             scripts = {one for one, scope in roots if scope == 0 and not program.is_test(one)}
-            if len(scripts) == 1 and not any(starts_ranks(program, root) for root in roots):
+            if spawns_one_process(program, roots):
+                why = "the script leaves itself one GPU, and spawns a process for each"
+                finding = finding._replace(severity=Severity.INFO, message=f"{finding.message}; {why}")
+            elif len(scripts) == 1 and not any(starts_ranks(program, root) for root in roots):
                 script = program.index.files[scripts.pop()].path
                 sign = program.place(file, line)
                 finding = finding._replace(evidence={**finding.evidence, SCRIPTS: [script], SIGN: sign})
@@ -139,6 +142,19 @@ def has_one_gpu(program: Program, scripts: Collection[int]) -> bool:
         and str(write.value.constant).strip().isdigit()
         for write in writes(program)
     )
+
+
+def spawns_one_process(program: Program, roots: Collection[Function]) -> bool:
+    """Return whether all scripts leave themselves one GPU, and spawn only as many processes as there are GPUs."""
+    return bool(roots) and all(
+        scope == 0 and has_one_gpu(program, [file]) and _spawns_for_gpus(program, file) for file, scope in roots
+    )
+
+
+def _spawns_for_gpus(program: Program, script: int) -> bool:
+    spawns = called_in(program, files_from(program, script), *SPAWNS)
+    counts = (spawn.argument(2, "nprocs") for spawn in spawns)
+    return bool(spawns) and all(count is not None and count.only(Kind.DEVICE_COUNT) for count in counts)
 
 
 def starts_ranks(program: Program, root: Function) -> bool:

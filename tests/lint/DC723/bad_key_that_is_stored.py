@@ -1,0 +1,25 @@
+import os
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+states = {}
+
+
+def keep(model):
+    states["net"] = model.state_dict()
+
+
+def main(path):
+    dist.init_process_group("nccl", device_id=torch.device("cuda", int(os.environ["LOCAL_RANK"])))
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = DDP(torch.nn.Linear(8, 8).cuda())
+    model.module.load_state_dict(torch.load(path)["net"])  # expect: DC723
+    model(torch.ones(8).cuda()).sum().backward()
+    if dist.get_rank() == 0:
+        torch.save(states, "last.pth")
+    dist.destroy_process_group()
+
+
+main("weights.pth")
