@@ -172,3 +172,37 @@ def test_hostile_code_is_given_up(body: str) -> None:
     found(body + "\ndist.barrier()")
     # with all other rules; a loop that is not bounded takes minutes
     assert time.process_time() - started < 60
+
+
+#: One rank shows its model, so that it is not known there how often the constructor's loop turns.
+_SHOWN = """
+from torch.nn.parallel import DistributedDataParallel as Wrapped
+
+class Net(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+class Job:
+    def __init__(self, net, rank):
+        self.net = net
+        self.rank = rank
+        for number in range(net.size):
+            self.sizes.append(number)
+
+    def train(self):
+        if self.rank {test}:
+            self.net = Wrapped(self.net)
+        dist.barrier()
+"""
+_SHOW = "net = Net(5)\nif rank == 0:\n    for name, part in net.named_modules():\n        print(name)\nJob(net, rank).train()"
+
+
+def test_a_wrapper_under_a_test_that_one_rank_can_not_decide() -> None:
+    assert messages(_SHOW, _SHOWN.format(test="!= -1")) == []
+
+
+def test_a_wrapper_under_a_test_that_ranks_answer_differently() -> None:
+    body = "answers = [False] + [True] * 7\nif answers[rank]:\n    net = Wrapped(torch.nn.Linear(5, 5))\ndist.barrier()"
+    (message,) = messages(body, "from torch.nn.parallel import DistributedDataParallel as Wrapped\n")
+    assert "rank 1 is in `Wrapped(torch.nn.Linear(5, 5))` while rank 0 is in `dist.barrier()`" in message

@@ -17,8 +17,10 @@ from .small_worlds.communication import NAMES
 from .small_worlds.interpreter import Interpreter
 from .small_worlds.matching import Call, Fault, NotApplicable
 from .small_worlds.rank_state import own_nodes
+from .small_worlds.torch_calls import WRAPPERS
 from .small_worlds.world import World
 from .source_parsing import parse
+from .term_queries import callee_text
 from .values import Certainty
 from .vocabulary import D
 
@@ -119,6 +121,8 @@ def _communicating(program: Program) -> frozenset[str]:
     for call in program.calls:
         callers.setdefault(call.method, set()).add(call.function.name)
     names = set(NAMES)
+    # a script may give the wrapper of models another name
+    names.update(callee_text(call).rpartition(".")[2] for call in program.calls_to(*WRAPPERS))
     left = list(names)
     while left:
         for caller in callers.get(left.pop(), ()):

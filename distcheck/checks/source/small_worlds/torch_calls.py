@@ -20,7 +20,8 @@ _SPAWNS = frozenset(
 )
 _PROCESSES = frozenset(["torch.multiprocessing.Process", "multiprocessing.Process"])
 _LEAVES = frozenset(["sys.exit", "os._exit"])
-_WRAPPERS = frozenset(
+#: What all ranks make, each with its model.
+WRAPPERS = frozenset(
     ["torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel"]
 )
 
@@ -111,7 +112,7 @@ def call(follows: Follower, name: str, given: list[Any], keywords: dict[str, Any
         return follows.call(given[0], [], {}, node)
     if name == "argparse.ArgumentParser":
         return Options()
-    if name in _WRAPPERS and follows.initialized and node is not None:
+    if name in WRAPPERS and follows.initialized and node is not None:
         group = communication.group_of(follows, keywords.get("process_group"))
         if follows.rank in group.ranks:
             follows.world.enter(Call("DistributedDataParallel", follows.module.file, node, group))
