@@ -206,3 +206,24 @@ def test_a_wrapper_under_a_test_that_ranks_answer_differently() -> None:
     body = "answers = [False] + [True] * 7\nif answers[rank]:\n    net = Wrapped(torch.nn.Linear(5, 5))\ndist.barrier()"
     (message,) = messages(body, "from torch.nn.parallel import DistributedDataParallel as Wrapped\n")
     assert "rank 1 is in `Wrapped(torch.nn.Linear(5, 5))` while rank 0 is in `dist.barrier()`" in message
+
+
+_END = """\
+answers = [False] + [True] * 7
+part = dist.new_group([0, 1])
+dist.destroy_process_group({which})
+if answers[rank] and dist.{test}:
+    dist.barrier()"""
+
+
+@pytest.mark.parametrize(
+    ("which", "test", "count"),
+    [
+        # the call is an error, or is not made
+        ("", "is_available()", 0),
+        ("", "is_initialized()", 0),
+        ("part", "is_initialized()", 1),
+    ],
+)
+def test_calls_after_the_group_was_destroyed(which: str, test: str, count: int) -> None:
+    assert len(messages(_END.format(which=which, test=test))) == count

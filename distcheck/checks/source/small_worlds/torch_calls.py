@@ -131,6 +131,10 @@ def _distributed(
     if name == "init_process_group":
         communication.initialize(follows, keywords)
         return None
+    if name == "destroy_process_group":
+        # of the whole job: a call without a group is an error, and no rank waits in it
+        follows.initialized = follows.initialized and bool(given or keywords)
+        return None
     if name in ("get_rank", "get_world_size", "get_group_rank", "get_global_rank", "get_process_group_ranks"):
         return _rank_question(follows, name, given, keywords)
     if name in ("is_initialized", "is_available"):
