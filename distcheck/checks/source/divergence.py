@@ -63,7 +63,7 @@ def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
         if collective is None or _only_groups(collective) or call.file in apart:
             continue
         for guard in guards:
-            if sequences.is_switched_off(collective, guard):
+            if sequences.is_switched_off(collective, guard) or _takes_turns(call, guard):
                 continue
             mismatch = _mismatch(sequences, call, guard)
             if mismatch is not None:
@@ -133,6 +133,21 @@ def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
 
 def _only_groups(collective: CollectiveSite) -> bool:
     return all(name in _GROUPS for name in collective.operations)
+
+
+def _takes_turns(call: SourceCall, guard: Guard) -> bool:
+    """Return whether each rank gets to a call in turns of its own: ``if step % world_size != rank: continue``."""
+    condition = call.terms[guard.term]
+    walked = {term for _, term in call.loops}
+    return condition[0] == "=" and any(
+        call.terms[side][:2] == ("o", "%")
+        and call.terms[call.terms[side][3]][0] != "k"
+        and any(
+            call.terms[part][0] == "e" and call.terms[part][1] in walked
+            for part in call.program.subterms(call.file, call.terms[side][2])
+        )
+        for side in condition[2:4]
+    )
 
 
 def _others_meet(sequences: Sequences, call: SourceCall, guard: Guard, collective: CollectiveSite) -> bool:
