@@ -286,3 +286,20 @@ def test_a_chain_of_functions_that_a_script_does_not_start(tmp_path: Path, start
     folder = jobs(tmp_path, train_py=CHAIN.replace("START", start))
     found = report_of("lint", "--isolated", "--no-cache", "--select", "DC720", cwd=folder)["findings"]
     assert [one["severity"] for one in found] == [level]
+
+
+@pytest.mark.parametrize(
+    ("path", "own", "level"),
+    [
+        ("build/lib/kit/helpers.py", "src/kit/helpers.py", "info"),
+        ("build/lib/kit/helpers.py", "src/kit/others.py", "error"),
+        ("builder/lib/kit/helpers.py", "src/kit/helpers.py", "error"),
+    ],
+)
+def test_the_copy_that_a_build_has_made_is_a_note(tmp_path: Path, path: str, own: str, level: str) -> None:
+    text = helpers().replace('"""Set up what total() and outer() need."""', 'dist.init_process_group("nccl")')
+    text += '\n\nif __name__ == "__main__":\n    setup()\n    outer(1)\n'
+    for name in (path, own):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert judged(tmp_path, path)[0] == level

@@ -82,6 +82,8 @@ def _unreached(program: Program, file: int, scope: int) -> tuple[str, bool] | No
     facts = program.index.files[file]
     if facts.cells:
         return unused_in_notebook(program, file, scope)
+    if _is_built(program, file):
+        return facts.path, False
     if program.texts is None or program.is_test(file) or not program.has_scripts():
         return None
     around: list[str] = []
@@ -96,6 +98,16 @@ def _unreached(program: Program, file: int, scope: int) -> tuple[str, bool] | No
     is_public = facts.packaged and REPLACED.search(facts.path.removesuffix(".py").lower()) is None
     is_private = any(name.startswith("_") and not name.endswith("__") for name in around[:2])
     return f"{'.'.join(around)}()" if around else facts.path, is_public and not is_private
+
+
+def _is_built(program: Program, file: int) -> bool:
+    """Return whether a file is the copy that a build has made of a module: ``build/lib/kit/train.py``."""
+    path = program.index.files[file].path.replace("\\", "/")
+    _, folder, module = f"/{path}".rpartition("/build/lib/")
+    return bool(folder) and any(
+        f"/{other.path}".endswith(f"/{module}") and other is not program.index.files[file]
+        for other in program.index.files
+    )
 
 
 class _Users:
