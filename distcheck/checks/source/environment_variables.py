@@ -7,7 +7,7 @@ the variables is not judged here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Severity
 from distcheck.core.registry import probe
 from distcheck.core.spans import Span
+from distcheck.launch.model import RENDEZVOUS_VARIABLES
 
 from .dead_code import is_dead
 from .program import EventRow, Program, SourceCall, device_of
@@ -87,21 +88,35 @@ def _writes(program: Program) -> Iterator[VariableWrite]:
 
 
 def only_where_missing(write: VariableWrite) -> bool:
-    """Return whether a variable is set only where nothing has set it: below ``if "RANK" not in os.environ:``."""
+    """Return whether a variable is set only where nothing has set it: below ``if "RANK" not in os.environ:``.
+
+    A launcher sets its variables together, so that one of them which is missing shows that of the others.
+    """
     if write.way == "setdefault":
         return True
-    terms = write.row.terms
-    for _, (_, kind, term, polarity, _, _) in write.row.blocks:
-        while terms[term][:2] == ("u", "not"):
-            term, polarity = terms[term][2], not polarity
-        if (
-            (kind == "if" or kind.startswith("exit:"))
-            and terms[term][:2] in (("=", "in"), ("=", "not in"))
-            and terms[terms[term][2]] == ("k", "str", write.name)
-            and (terms[term][1] == "not in") == polarity
-        ):
-            return True
-    return False
+    together = RENDEZVOUS_VARIABLES if write.name in RENDEZVOUS_VARIABLES else (write.name,)
+    return any(
+        _shows_missing(write.row.terms, term, polarity, together)
+        for _, (_, kind, term, polarity, _, _) in write.row.blocks
+        if kind == "if" or kind.startswith("exit:")
+    )
+
+
+def _shows_missing(terms: Sequence[tuple[Any, ...]], term: int, polarity: bool, names: Container[str]) -> bool:
+    """Return whether a condition holds only where one of these variables is not set."""
+    while terms[term][:2] == ("u", "not"):
+        term, polarity = terms[term][2], not polarity
+    parts = terms[term]
+    if parts[0] in ("and", "or"):
+        # all of a conjunction hold where it holds, and all of a disjunction fail where it fails
+        every = any if (parts[0] == "and") == polarity else all
+        return every(_shows_missing(terms, one, polarity, names) for one in parts[1])
+    return (
+        parts[:2] in (("=", "in"), ("=", "not in"))
+        and terms[parts[2]][:2] == ("k", "str")
+        and terms[parts[2]][2] in names
+        and (parts[1] == "not in") == polarity
+    )
 
 
 def _assigned(row: EventRow) -> Span | None:

@@ -303,7 +303,8 @@ def job_is_no_host(program: Program) -> Iterator[Finding]:
     for write in writes(program):
         if write.name == "WORLD_SIZE" and write.way in ("=", "update", "putenv"):
             inner = [one for atom in write.value if atom.kind == Kind.TEXT and atom.const == "{}" for one in atom.of]
-            if _counted(Value(inner) if inner else write.value) and not _starts_processes(program, write.row):
+            is_counted = _counted(Value(inner) if inner else write.value)
+            if is_counted and not only_where_missing(write) and not _starts_processes(program, write.row):
                 yield _not_the_size(
                     program,
                     write.row,

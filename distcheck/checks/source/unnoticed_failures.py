@@ -92,18 +92,38 @@ def failed_collectives_end_the_rank(program: Program) -> Iterator[Finding]:
                 continue
             if _is_a_trial(program, row, around[-1]) or any(kind == "while" for _, (_, kind, *_) in row.blocks):
                 continue
+            if collective.method in _BARRIERS and not _meets_others_after(program, row):
+                continue
             seen.add((row.file, around[-1][4]))
             line = program.blocks[row.file][caught][4]
+            goes_on = (
+                "this rank goes on, and the others wait"
+                if collective.method in _BARRIERS
+                else "this rank goes on with its own value, and the others wait or have another"
+            )
             yield row.found(
                 rules.DC749,
-                f"{program.line_name(row.file, line)} ignores errors of {collective.method}(): this rank goes "
-                "on with its own value, and the others wait or have another",
+                f"{program.line_name(row.file, line)} ignores errors of {collective.method}(): {goes_on}",
                 fix="let the error end the process; test dist.is_initialized() first if there may be no group",
                 flow=[
                     collective.as_step(),
                     f"{program.place(row.file, line)}: its errors are ignored",
                 ],
             )
+
+
+#: They give no value, so that an error changes something only for what the ranks do together afterwards.
+_BARRIERS = frozenset(["barrier", "monitored_barrier", "wait_for_everyone"])
+
+
+def _meets_others_after(program: Program, row: EventRow) -> bool:
+    """Return whether a function makes another collective after a row, or is in a loop with it."""
+    if row.inside("for", "while"):
+        return True
+    return any(
+        (other.file, other.scope) == (row.file, row.scope) and other.number > row.number
+        for other in program.collectives()
+    )
 
 
 #: What an except may do that ends nothing.
