@@ -88,7 +88,7 @@ def failed_collectives_end_the_rank(program: Program) -> Iterator[Finding]:
                 continue
             clauses = handlers(program, row.file, around[-1])
             caught = next((one for one in clauses if catches(program, row.file, program.blocks[row.file][one][2])), -1)
-            if caught < 0 or not _does_nothing(program, row, caught):
+            if caught < 0 or not does_nothing(program, row, caught):
                 continue
             if _is_a_trial(program, row, around[-1]) or any(kind == "while" for _, (_, kind, *_) in row.blocks):
                 continue
@@ -130,7 +130,7 @@ def _meets_others_after(program: Program, row: EventRow) -> bool:
 _REPORTS = word_set("print debug info warning warn error exception critical log format str print_exc format_exc")
 
 
-def _does_nothing(program: Program, row: EventRow, handler: int) -> bool:
+def does_nothing(program: Program, row: EventRow, handler: int) -> bool:
     """Return whether an ``except`` at most reports that something failed."""
     return all(isinstance(one, SourceCall) and one.method in _REPORTS for one in row.rows_in(handler))
 
@@ -260,8 +260,8 @@ def started_ranks_are_watched(program: Program) -> Iterator[Finding]:
         if lost and any(_receives(row) for row in rows if row.number > call.number):
             continue
         text = (
-            f"{wait.method}() waits for one rank after the other, and nothing reads how they ended: the others wait "
-            "for a rank that failed, and the script ends with status 0"
+            f"{wait.method}() waits for one rank after the other, and nothing reads how they ended: the others may "
+            "wait for a rank that failed, and the script ends with status 0"
             if lost
             else f"{wait.method}() waits for one rank after the other: if a later rank fails, the first one waits for "
             "it in a collective, and the script for the first one"
@@ -294,7 +294,7 @@ def errors_of_ranks_are_raised(program: Program) -> Iterator[Finding]:
             ),
             -1,
         )
-        if caught >= 0 and _does_nothing(program, call, caught):
+        if caught >= 0 and does_nothing(program, call, caught):
             line = program.blocks[call.file][caught][4]
             yield call.found(
                 rules.DC748,
