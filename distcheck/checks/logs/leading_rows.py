@@ -35,7 +35,7 @@ ERROR_LINES = tuple(
         (r"\wError: ", "ValueError: no such layer"),
         (r"\wException: ", "data.ShardException: shard 3 is empty"),
         (r"\b[Ee]rror: ", "train.py: error: argument --lr: invalid float value"),
-        (r"\bERROR: ", "ERROR: shard 3 is empty"),
+        (r"\b(?:ERROR|CRITICAL):(?: |[\w.]{1,100}:)", "ERROR: shard 3 is empty"),
         (r"[ \[|]ERROR[ \]|:]", "2026-03-01 10:00:00 ERROR loader: shard 3 is empty"),
         (r"[ \[|]CRITICAL[ \]|:]", "[CRITICAL] no data"),
         (r"\bFATAL\b", "FATAL: no data"),

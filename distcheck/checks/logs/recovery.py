@@ -34,6 +34,8 @@ _BAD = re.compile(r"(?i)error|exception|fail|abort|traceback|killed|timed? ?out|
 _SIGNS_OF_LIFE = 5
 #: Blocks of lines of a rank between those of others. Few are also of a buffer that was full several times.
 _TURNS = 3
+#: Lines of a frame in a traceback at most: its location, its code, and the marks below the code.
+_LINES_OF_A_FRAME = 3
 #: Functions in which a process's own stack begins: runpy, multiprocessing, torch.multiprocessing.spawn.
 _BEGINNINGS = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_wrap", "spawn_main"))
 
@@ -44,6 +46,10 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
     :param events: of all files, with their processes and attempts; only those of the last attempt count
     """
     latest = max((event.attempt for event in events), default=0)
+    copies: Counter[tuple[int, str]] = Counter()
+    for event in events:
+        copies[event.source, event.text] = max(copies[event.source, event.text], 1 + event.repeated)
+    error_lines = [event for event in events if event.signature == "error-line"]
     restarts = {number: _restarted_at(reading, number, events) for number, reading in enumerate(readings)}
     agents = _agents_that_ended_well(events, latest)
     last: dict[int, Event] = {}
@@ -54,8 +60,10 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
             if _is_of_another_node(event, agents[event.source]):
                 return False
             continue
-        if is_fatal(event) and not _survived(readings[event.source], event, identities):
-            return False
+        if is_fatal(event):
+            times, logged = copies[event.source, event.text], _is_logged(event, error_lines)
+            if not _survived(readings[event.source], event, identities, times=times, logged=logged):
+                return False
         if event.source not in last or event.until >= last[event.source].until:
             last[event.source] = event
     begun = {
@@ -144,26 +152,47 @@ def is_uncaught(traceback: Traceback) -> bool:
     return first.function in _BEGINNINGS
 
 
-def _survived(reading: LogReading, event: Event, identities: Identities) -> bool:
-    """Whether the end of the file shows that this very process went on, or that the job ended well."""
+def _is_logged(event: Event, error_lines: Sequence[Event]) -> bool:
+    """Whether a log line of an error stands directly above a traceback, as ``logger.exception`` writes it."""
+    if event.traceback is None:
+        return False
+    lines = 2 + _LINES_OF_A_FRAME * len(event.traceback.frames)
+    return any(
+        other.source == event.source
+        and other.who == event.who
+        # of a line that was written again and again, its first and last number are known
+        and other.line < event.line <= other.until + lines
+        for other in error_lines
+    )
+
+
+def _survived(reading: LogReading, event: Event, identities: Identities, *, times: int, logged: bool) -> bool:
+    """Whether the end of the file shows that this very process went on, or that the job ended well.
+
+    :param times: how many times the text of the event was written
+    :param logged: its traceback was logged, and not only printed
+    """
     if event.kind is Kind.TABLE:
         return False
     ended = event.traceback is not None and is_uncaught(event.traceback)
     # NCCL names the process of a line, and the program's own lines name none
     by_nccl = event.traceback is None and event.who.rank is None and "NCCL WARN" in event.text
+    unknown = by_nccl or event.who == LineAuthor()
     progressed, finished, writers = False, set[int](), list[int]()
     for line, who, text in reading.tail:
         if line <= event.until or _BAD.search(text):
             continue
         at_end = _END.search(text) is not None
         writer = identities.of(who, event.source)
-        if writer == event.who and (at_end or (not ended and writer != LineAuthor() and _PROGRESS.search(text))):
-            return True
-        if by_nccl and writer == LineAuthor():
-            progressed = progressed or _PROGRESS.search(text) is not None
-            # a batch script prints its last line whatever happened
-            if at_end and progressed:
+        if writer == LineAuthor() or not (ended or by_nccl):
+            progressed = progressed or _PROGRESS.search(text) is not None or "train_runtime" in text
+        if unknown and writer == LineAuthor():
+            # a batch script prints its last line whatever happened, and below an exception that ended the program come
+            # the steps that its buffer held
+            if at_end and progressed and (logged or not ended):
                 return True
+        elif writer == event.who and (at_end or (not ended and _PROGRESS.search(text))):
+            return True
         if writer.rank is not None:
             writers.append(writer.rank)
             if at_end:
@@ -173,9 +202,13 @@ def _survived(reading: LogReading, event: Event, identities: Identities) -> bool
     # one of the ranks wrote it, and all of them reported their end below
     streams = [(identities.of(stream.who, event.source).rank, stream.first_line) for stream in reading.rank_streams]
     seen, before = {rank for rank, _ in streams} - {None}, {rank for rank, line in streams if line < event.line}
-    everyone = finished == seen == set(range(identities.world_size or len(finished)))
+    if finished != seen or finished != set(range(identities.world_size or len(finished))):
+        return False
+    # where the number of ranks is unknown, a rank that crashed before its first own line is not missed
+    if ended and identities.world_size is None and not (logged and times == len(finished)):
+        return False
     # what a rank did not write above it may be of a buffer that was written later
-    return everyone and (finished <= before or _are_unbuffered(writers, finished))
+    return finished <= before or _are_unbuffered(writers, finished)
 
 
 def _are_unbuffered(writers: Sequence[int], ranks: set[int]) -> bool:

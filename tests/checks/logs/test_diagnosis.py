@@ -53,6 +53,10 @@ def test_a_launcher_that_reports_a_failure_ends_no_job_well(line: str, outcome: 
     ("text", "outcome"),
     [
         ("step 4 loss 0.3\nERROR: shard 3 is empty\n", "unnamed"),
+        ("step 4 loss 0.3\nERROR:root:shard 3 is empty\n", "unnamed"),
+        ("step 4 loss 0.3\nCRITICAL:train.data:no shard\n", "unnamed"),
+        ("step 4 loss 0.3\nERROR:root:no accuracy of class 7\nstep 5 loss 0.3\n", "clean"),
+        ("step 4 loss 0.3\nRESULT_ERROR:a:b\n", "clean"),
         # the training began after it
         ("ERROR: pip's dependency resolver does not take into account all packages\nstep 1 loss 2.0\n", "clean"),
         ("ERROR: the cache is empty\n" + "loading a shard\n" * 80, "clean"),
