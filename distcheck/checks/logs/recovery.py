@@ -29,6 +29,10 @@ _END = re.compile(
     r"|\b(?:finished|completed|done)\b.{0,10}\b(?:training|fine-?tuning|successfully)\b"
     r"|\btrain_runtime\b|^\s*(?:all )?done[.!]?\s*$|\bexit(?:ed)? with code 0\b"
 )
+#: What a batch script prints at its end, whatever happened to the program that it started.
+_END_OF_SCRIPT = re.compile(
+    r"(?i)^\W*(?:(?:the |this )?(?:job|run)\b.{0,30}\b(?:completed?|finished|done)\b|(?:all )?done[.!]?\s*$)"
+)
 _BAD = re.compile(r"(?i)error|exception|fail|abort|traceback|killed|timed? ?out|warn|\bFile \"|^frame #|\.py[:\"]")
 #: Lines of progress by others that show that a job lives; a step or two can still come out of a dying one's buffers.
 _SIGNS_OF_LIFE = 5
@@ -78,7 +82,8 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
     }
     if not last:
         return bool(agents) or any(alive.values())
-    ended_well = any(_ends_well(readings[number], last.get(number)) for number in alive)
+    ends = {number: event.until for number, event in last.items()}
+    ended_well = any(_ends_well(readings[n], ends.get(n, 0), below_an_error=n in last) for n in alive)
     return all(
         alive[number]
         # a healthy rank may print nothing at its end: the others' is enough for what it had caught
@@ -223,27 +228,27 @@ def _lives(reading: LogReading, last: Event | None, number: int, identities: Ide
     :param since: the last known line of an earlier attempt
     """
     own = others = 0
+    since = since if last is None else max(since, last.until)
+    if _ends_well(reading, since, below_an_error=last is not None):
+        return True
     for line, who, text in reading.tail:
-        if line <= since or (last is not None and line <= last.until):
-            continue
-        if _BAD.search(text):
-            continue
-        if _END.search(text):
-            return True
-        if _PROGRESS.search(text):
+        if line > since and not _BAD.search(text) and _PROGRESS.search(text):
             same = last is None or (last.traceback is None and identities.of(who, number) == last.who)
             own += same
             others += not same
     return own > 0 or others >= _SIGNS_OF_LIFE
 
 
-def _ends_well(reading: LogReading, last: Event | None) -> bool:
-    """Whether the end of a file reports a finished job after its last error."""
-    return any(
-        _END.search(text) is not None and not _BAD.search(text)
-        for line, _, text in reading.tail
-        if last is None or line > last.until
-    )
+def _ends_well(reading: LogReading, since: int, *, below_an_error: bool) -> bool:
+    """Whether the end of a file reports a finished job after a line."""
+    progressed = not below_an_error
+    for line, _, text in reading.tail:
+        if line <= since or _BAD.search(text):
+            continue
+        if _END.search(text) and (progressed or not _END_OF_SCRIPT.search(text)):
+            return True
+        progressed = progressed or _PROGRESS.search(text) is not None
+    return False
 
 
 def _outlived(event: Event, readings: Sequence[LogReading], alive: Iterable[int]) -> bool:

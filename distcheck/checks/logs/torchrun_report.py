@@ -78,6 +78,8 @@ _LIGHTNING = lazy(
 _PALS = lazy(
     r"\brank (?P<rank>\d{1,10}) (?:died from signal (?P<number>\d{1,10})|exited with code (?P<code>[1-9]\d{0,9}))"
 )
+#: aprun of Cray ALPS.
+_ALPS = lazy(r"PE RANK (?P<rank>\d{1,10}) exit signal (?P<how>Killed|Terminated|Segmentation fault|Aborted|Bus error)")
 _COMPOSER = lazy(r"\bRank (?P<rank>\d{1,10}) crashed with exit code (?P<code>-?[1-9]\d{0,9})")
 _OF_COMPOSER = lazy(
     r"Global rank (?P<rank>\d{1,10}) \(PID (?P<pid>\d{1,10})\) exited with code (?P<code>-?[1-9]\d{0,9})"
@@ -105,7 +107,7 @@ _POD = lazy(
 )
 _LINES = (
     _ENDED, _OLD, _SPAWNED, _RAISED, _DEEPSPEED, _CALLED, _SRUN, _MPIRUN, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN,
-    _HOROVOD, _LIGHTNING, _PALS, _COMPOSER, _OF_COMPOSER, _ABORT, _ABORT_OF_HYDRA, _PADDLE, _FLUX, _POD,
+    _HOROVOD, _LIGHTNING, _PALS, _ALPS, _COMPOSER, _OF_COMPOSER, _ABORT, _ABORT_OF_HYDRA, _PADDLE, _FLUX, _POD,
 )  # fmt: skip
 #: Lines with the command of the last process that the launcher started, whichever failed: its variable ``cmd`` (torch
 #: 1.8 ``distributed/launch.py``, DeepSpeed 0.15 ``launcher/launch.py``). Local rank 0 is the last only if it is alone.

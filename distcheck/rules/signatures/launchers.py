@@ -78,6 +78,9 @@ _WORKERS = (
         (r"\brank (?P<rank>\d+) (?:died from signal (?P<number>\d+)|exited with code (?P<exitcode>[1-9]\d*))",
          "node02.hsn: rank 0 died from signal 11 and dumped core",
          "node02.hsn: rank 3 exited with code 1"),
+        (r"PE RANK (?P<rank>\d+) exit signal (?P<how>Killed|Terminated|Segmentation fault|Aborted|Bus error)",
+         "_pmiu_daemon(SIGCHLD): [NID 00214] [c3-0c1s9n2] [Sun Nov 22 08:42:32 2026] PE RANK 5 exit signal "
+         "Segmentation fault"),
         (r"\bRank (?P<rank>\d+) crashed with exit code (?P<exitcode>-?[1-9]\d*)",
          "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -6"),
         (r"Global rank (?P<rank>\d+) \(PID (?P<pid>\d+)\) exited with code (?P<exitcode>-?[1-9]\d*)",

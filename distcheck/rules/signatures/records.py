@@ -61,6 +61,11 @@ ROWS: tuple[Signature, ...] = (
          r"(?:[.+a-z0-9]{0,20}))\b",
          "PyTorch version: 2.4.1+cu121",
          "torch==2.6.0")),
+    # what only looks like the failure of the job: one that ends it comes with a traceback
+    *spellings("tool-error", Kind.RECORD, (),
+        (r"wandb: ERROR ", "wandb: ERROR Failed to sync 1 file"),
+        (r"ERROR: pip's dependency resolver does not",
+         "ERROR: pip's dependency resolver does not currently take into account all the packages that are installed.")),
     *spellings("epoch-ended", Kind.RECORD, ("DC519",),
         (r"(?i)\bepoch[ :#=]{1,3}\d{1,6}\S{0,8}:? (?:is )?(?:done|finished|completed?|ended|took|exhausted)\b",
          "[rank1]: epoch 3 done in 812 s",

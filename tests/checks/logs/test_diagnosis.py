@@ -66,6 +66,39 @@ def test_a_line_that_begins_with_error(text: str, outcome: str, tmp_path: Path) 
     assert diagnose_log(log(tmp_path, text)).story["outcome"] == outcome
 
 
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("train.py: error: argument --lr: invalid float value: 'x'\nJob finished at Mon Nov 30 11:02:03\n", "unnamed"),
+        ("run.sh: line 3: torchrun: command not found\nDone.\n", "unnamed"),
+        ("step 4\nrun.sh: line 9: 4711 Segmentation fault (core dumped) python x.py\nThis job is done\n", "unnamed"),
+        # the program goes on below it, or reports its own end
+        ("train.py: error: no metric\nstep 5 loss 0.3\nJob finished at Mon Nov 30 11:02:03\n", "clean"),
+        ("train.py: error: no metric\nTraining completed in 00:12:31\n", "clean"),
+        ("step 4 loss 0.3\nJob finished at Mon Nov 30 11:02:03\n", "clean"),
+    ],
+)
+def test_the_last_line_of_a_job_script_is_no_sign_of_life(text: str, outcome: str, tmp_path: Path) -> None:
+    assert diagnose_log(log(tmp_path, text)).story["outcome"] == outcome
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("Training completed\nwandb: ERROR Failed to sync 1 file\n", "clean"),
+        ("ERROR: pip's dependency resolver does not currently take into account all the packages\n", "clean"),
+        ("Training completed\nERROR: the model could not be saved\n", "unnamed"),
+        (
+            "wandb: ERROR Run initialization timed out\nTraceback (most recent call last):\n"
+            '  File "/w/train.py", line 3, in <module>\n    wandb.init()\nwandb.errors.CommError: no answer\n',
+            "unnamed",
+        ),
+    ],
+)
+def test_errors_of_tools_are_no_failures_of_the_job(text: str, outcome: str, tmp_path: Path) -> None:
+    assert diagnose_log(log(tmp_path, text)).story["outcome"] == outcome
+
+
 _SPAWN = "/opt/env/lib/python3.7/site-packages/torch/multiprocessing/spawn.py"
 _OF_A_PARENT = """Traceback (most recent call last):
   File "train.py", line 20, in <module>

@@ -137,6 +137,7 @@ def test_a_report_that_never_ends_is_given_up() -> None:
             None,
         ),
         ("flux-shell[0]: FATAL: task-exit: sh: task rank 1 on host n1 failed and exit-on-error is set", 1, None, None),
+        ("[NID 00214] [c3-0c1s9n2] [Sun Nov 22 08:42:32 2026] PE RANK 5 exit signal Killed", 5, None, -9),
         ("srun: error: node02: task 5: Out Of Memory", 5, None, -9),
         ("srun: error: node02: task 5: Exited with exit code 3", 5, None, 3),
         ("process rank 3 with PID 4711 on node node02 exited on signal 9 (Killed).", 3, None, -9),
@@ -171,6 +172,7 @@ def test_one_line_for_one_worker(line: str, rank: int | None, local_rank: int | 
     [
         "node02.hsn: rank 3 exited with code 0",
         "Rank 2 crashed",
+        "PE RANK 5 exit signal 0",
         "flux-shell[0]: DEBUG: task-exit: task rank 1 on host node01 exited",
         "flux-job: task(s) exited with exit code 1",
         # which of two was the first is unknown
