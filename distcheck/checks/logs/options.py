@@ -114,13 +114,20 @@ def _bad_ports(timeline: Timeline) -> Iterator[LogFinding]:
         )
 
 
+#: Of a number that is larger than any port's.
+_SMALLER_PORT = Fix(
+    "take a port from 1024 to 65535, the same on all nodes: --rdzv-endpoint=node1:29400, or --master-port=29500",
+    where="launch-line",
+)
+
+
 def _bad_endpoints(timeline: Timeline) -> Iterator[LogFinding]:
     for event in first_of_each(timeline.of("endpoint-malformed"), "value"):
         value, part = event.values.get("value"), event.values.get("part") or "host"
         yield LogFinding(
             [event],
             f"the rendezvous endpoint is {value!r}, and torchrun can't use its {part}",
-            shared_fixes.HOST_AND_PORT,
+            _SMALLER_PORT if re.search(r":\d+$", value or "") else shared_fixes.HOST_AND_PORT,
         )
     for event in first_of_each(timeline.of("address-malformed"), "address"):
         address = event.values.get("address") or ""

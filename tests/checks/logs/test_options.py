@@ -57,6 +57,13 @@ def test_what_can_not_be_used(line: str, part: str) -> None:
     assert part in message
 
 
+@pytest.mark.parametrize(("value", "fix"), [("a:b", "write it as HOST:PORT"), ("127.0.0.1:99999", "take a port from")])
+def test_a_port_that_is_a_number_is_too_large(value: str, fix: str) -> None:
+    line = f"ValueError: The port number of the rendezvous endpoint '{value}' must be an integer between 0 and 65536."
+    (finding,) = rendezvous_values_were_readable(timeline(said(line)))
+    assert finding.fix.text.startswith(fix)
+
+
 def test_a_plain_host_that_does_not_resolve_is_well_formed() -> None:
     line = "[c10d] The IPv6 network addresses of (node07.cluster.lan, 29500) cannot be retrieved (gai error: -2)"
     assert not found_by(rendezvous_values_were_readable, timeline(said(line)))
