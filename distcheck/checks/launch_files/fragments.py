@@ -6,7 +6,7 @@ location in the file.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 from distcheck.core.spans import Span
@@ -63,7 +63,8 @@ class Fragment:
         """Return a part of this text as a fragment."""
         line, column = self.location(start)
         inner = [Piece(0, line, column)]
-        inner.extend(piece._replace(offset=piece.offset - start) for piece in self.pieces if start < piece.offset < end)
+        between = self.pieces[bisect_right(self._offsets, start) : bisect_left(self._offsets, end)]
+        inner.extend(piece._replace(offset=piece.offset - start) for piece in between)
         return Fragment(self.text[start:end], self.path, tuple(inner))
 
 

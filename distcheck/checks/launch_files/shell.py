@@ -329,11 +329,11 @@ class _CommandReader(Builtins):
         for part in parts:
             if not part.text:
                 continue
-            overlaps = any(item.start < part.end and part.start < item.end for item in outer.opaque)
-            if part.exact and part.known and not overlaps:
+            inserted = outer.put_in(part.start, part.end)
+            if part.exact and part.known and not inserted:
                 made.add(outer.fragment.part(part.start, part.end), part.text)
             else:
-                origins = part.origins or next((item.origins for item in outer.put_in(part.start, part.end)), ())
+                origins = part.origins or next((item.origins for item in inserted), ())
                 span = outer.span(part.start, part.end)
                 opaque.append(SubstitutedText(made.length, made.length + len(part.text), span, origins, part.known))
                 made.add_text(part.text, outer.location(part.start))

@@ -6,7 +6,8 @@ Nothing is copied for a branch. Each branch records its changes, and they are un
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from distcheck.core.spans import Span
@@ -45,7 +46,9 @@ class ShellSource(Fragment):
     def __init__(self, fragment: Fragment, opaque: Sequence[SubstitutedText] = ()) -> None:
         # the table of line starts is reused: it is as long as the text
         self.__dict__.update(fragment.__dict__)
+        #: in order, none within another
         self.opaque = tuple(opaque)
+        self._opaque_ends = [item.end for item in opaque]
         self.fragment = fragment
 
     def span(self, start: int, end: int) -> Span:
@@ -60,22 +63,24 @@ class ShellSource(Fragment):
 
     def opaque_at(self, offset: int) -> SubstitutedText | None:
         """Return the inserted text at an offset, or None."""
-        for item in self.opaque:
-            if item.start <= offset < item.end:
-                return item
-        return None
+        return next(self._overlapping(offset, offset + 1), None)
 
     def put_in(self, start: int, end: int) -> list[SubstitutedText]:
         """Return the inserted texts between two offsets, cut to them."""
         found = []
-        for item in self.opaque:
-            if item.start < end and start < item.end:
-                first, last = max(start, item.start), min(end, item.end)
-                if (first, last) != (item.start, item.end):
-                    origins = tuple(origin.piece(first - item.start, last - item.start) for origin in item.origins[:1])
-                    item = item._replace(start=first, end=last, origins=origins)
-                found.append(item)
+        for item in self._overlapping(start, end):
+            first, last = max(start, item.start), min(end, item.end)
+            if (first, last) != (item.start, item.end):
+                origins = tuple(origin.piece(first - item.start, last - item.start) for origin in item.origins[:1])
+                item = item._replace(start=first, end=last, origins=origins)
+            found.append(item)
         return found
+
+    def _overlapping(self, start: int, end: int) -> Iterator[SubstitutedText]:
+        for index in range(bisect_right(self._opaque_ends, start), len(self.opaque)):
+            if self.opaque[index].start >= end:
+                return
+            yield self.opaque[index]
 
 
 class Origin(NamedTuple):

@@ -305,6 +305,8 @@ GROWING = {
     "a variable that holds itself": b'A=torchrun\nA="$A $A $A"\n' * 200 + b"$A a.py\n",
     "replacing": b"A=torchrunaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n" + b"A=${A//a/aaaaaaaaaa}\n" * 40 + b"$A b.py\n",
     "alternatives": b"case $1 in " + b"a) x=1;; " * 20_000 + b"esac\ntorchrun --nproc_per_node=$x a.py\n",
+    "eval of eval": b"eval " * 12_000 + b"torchrun a.py\n",
+    "eval of many words": b'eval "$X" ' + b'"a b" $Y ' * 7_000 + b"torchrun a.py\n",
     "comments": b"# distcheck: ignore[" * 20_000 + b"\ntorchrun a.py\n",
 }  # fmt: skip
 
