@@ -315,6 +315,18 @@ class _Script:
                     errexit = on
         return _Options(errexit, pipefail)
 
+    def _options_at(self, node: Any) -> _Options:
+        """Return what is on at a command: in a function, also what a script switches on before it calls that."""
+        found = self.options_before(node.start_byte)
+        function = _function_around(node)
+        calls = [] if function is None else self._calls.get(_name_of(function), [])
+        if not calls:
+            return found
+        inner = any(_function_around(one) is not None for one in calls)
+        first = len(self.source.text) if inner else min(one.start_byte for one in calls)
+        called = self.options_before(first)
+        return _Options(found.errexit or called.errexit, found.pipefail or called.pipefail)
+
     def command(self, site: LaunchSite) -> Any:
         """Return the command of this shell that a launch line is, or is an argument of; None if there is none."""
         start = self.start_of(site)
@@ -353,7 +365,7 @@ class _Script:
 
         :param depth: of the calls of functions
         """
-        options = self.options_before(node.start_byte)
+        options = self._options_at(node)
         if _handles(self.source.text, node.end_byte):
             # in front of a pipe, $? is the status of its last command
             pipe = self._pipe_around(node)
@@ -541,6 +553,8 @@ class _Script:
             return True
         if words[0] == "exit":
             return words[1:] == ["0"]
+        if words[:2] == ["scontrol", "requeue"]:
+            return False  # the job does not end with the status of the script
         return words == ["wait"] or words[0] in _SUCCEEDS or _copies_folders(words) or self._copies_its_log(words)
 
     def _may_do_nothing(self, node: Any) -> bool:
@@ -616,6 +630,13 @@ def _handles(script: str, end: int) -> bool:
     if any(re.search(rf"\b{match['name']}\b", others) for match in _KEPT.finditer(behind)):
         return True
     return _HANDLES.search(_KEPT.sub("", behind)) is not None
+
+
+def _function_around(node: Any) -> Any:
+    """Return the innermost function that a command is in, or None."""
+    while node is not None and node.type != "function_definition":
+        node = node.parent
+    return node
 
 
 def _name_of(function: Any) -> str:
