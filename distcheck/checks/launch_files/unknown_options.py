@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -18,17 +19,31 @@ from .scripts import ScriptStart, Started
 from .started_scripts import is_whole, parser_of, text_of_argument
 
 if TYPE_CHECKING:
-    from distcheck.checks.source.program import Program
+    from distcheck.checks.source.program import Program, SourceCall
 
 #: Other parsers, and what changes the arguments or the parser before argparse reads them.
 _OTHERWISE = re.compile(
     r"\b(?:HfArgumentParser|TrlParser|click|typer|fire|absl|hydra|jsonargparse|configargparse|simple_parsing|tyro|draccus|"
     r"from_cli|parse_known_args|parse_known_intermixed_args|optparse|docopt|add_subparsers|prefix_chars|"
-    r"fromfile_prefix_chars|set_defaults_from|runpy)\b|\bsys\.argv\b|\(argparse\.ArgumentParser\)|\(ArgumentParser\)"
+    r"fromfile_prefix_chars|set_defaults_from|runpy|argv|_add_action)\b|\bexec\(|\(argparse\.ArgumentParser\)|\(ArgumentParser\)"
 )
 #: A parser's method that is not called where it is named.
 _PASSED_ON = re.compile(r"\badd_argument\b(?![ \t\n]*\()")
+_IN_AN_ATTRIBUTE = re.compile(r"\.\w+[ \t]*=[ \t]*(?:\w+\.)?ArgumentParser\(")
 _OPTION = re.compile(r"--?[A-Za-z][\w.-]*")
+#: A folder that a launch file changes to and does not name; these are usually that of the script.
+_OTHER_FOLDER = re.compile(
+    r"\b(?:cd|pushd)[ \t]+[\"']?\$\{?(?!\w*(?:SCRIPT|SUBMIT|WORKDIR|ROOT|HERE|CODE|REPO|DIR\b)|PWD\b)\w"
+)
+#: What gives the project other files, or a script another text.
+_CHANGES = (
+    r"\bgit[ \t]+(?:checkout|switch|apply|am|stash|reset|clone)\b|\bpatch[ \t]"
+    r"|\b(?:sed|cp|mv|ln|wget|curl)\b[^\n;&|]{0,500}\b"
+)
+#: How actions begin the option that switches another one off.
+_OFF = ("no-", "no_", "no", "disable-", "disable_")
+#: What returns a parser of known options.
+_PARSERS = ("argparse.ArgumentParser", "deepspeed.add_config_arguments")
 _OF_DEEPSPEED = ("--deepspeed", "--deepspeed_config", "--deepscale", "--deepscale_config", "--deepspeed_mpi")
 
 
@@ -41,11 +56,23 @@ def script_knows_the_options(launch_files: LaunchFiles, started: Started) -> Ite
     for start in started.starts:
         command = start.site.command
         starts_ranks = command.launcher in NODE_LAUNCHERS or task_starter(command) is not None
-        given = _given(start.site) if starts_ranks and not command.no_python else []
+        is_certain = starts_ranks and not command.no_python and not _may_start_another(start)
+        given = _given(start.site) if is_certain else []
         known = _known(program, start.script) if given else None
         unknown = [] if known is None else [word for word in given if not _is_known(_name(word), known)]
         if unknown and known is not None:
             yield _refused(start, unknown, known)
+
+
+def _may_start_another(start: ScriptStart) -> bool:
+    """Return whether a launch may start another script of this name, or one with another text."""
+    text = "\n".join(start.file.lines)
+    if start.site.folder is None and _OTHER_FOLDER.search(text):
+        return True
+    name = start.path.replace("\\", "/").rpartition("/")[2]
+    # if python train.py --help | grep -q -- --fp16; then
+    is_tested = any(name in condition for condition in start.site.conditions)
+    return is_tested or re.search(_CHANGES + re.escape(name), text) is not None
 
 
 def _given(site: LaunchSite) -> list[Word]:
@@ -77,7 +104,7 @@ def _declared(program: Program, script: int) -> frozenset[str] | None:
 
     files = files_from(program, script)
     texts = [program.index.files[file].text for file in files]
-    if any(_OTHERWISE.search(text) or _PASSED_ON.search(text) for text in texts):
+    if any(_OTHERWISE.search(text) or _PASSED_ON.search(text) or _is_inherited(text) for text in texts):
         return None
     parser = parser_of(program, script)
     if parser is None or not parser.strict or not is_whole(program, script) or _reads_nothing(program, script):
@@ -88,19 +115,35 @@ def _declared(program: Program, script: int) -> frozenset[str] | None:
         if call.has_star or not own or None in own:
             return None
         found.update(text for text in own if text is not None and text.startswith("-"))
-        if call.gives(None, "action") and "BooleanOptionalAction" in call.text():
-            found.update(f"--no-{text[2:]}" for text in own if text is not None and text.startswith("--"))
+        if not isinstance(call.constant(None, "action", ""), str):
+            # BooleanOptionalAction, and actions of the project with a spelling for "off"
+            found.update(f"--{no}{text[2:]}" for no in _OFF for text in own if text and text.startswith("--"))
+        if call.constant(None, "nargs") == argparse.REMAINDER:
+            return None
     if any("add_config_arguments" in text for text in texts):
         found.update(_OF_DEEPSPEED)
     return frozenset(found)
 
 
+def _is_inherited(text: str) -> bool:
+    """Return whether a class keeps its parser in an attribute, to which the class that it extends may add options."""
+    for match in _IN_AN_ATTRIBUTE.finditer(text):
+        head = text[text.rfind("\nclass ", 0, match.start()) + 1 : match.start()]
+        if re.match(r"class[ ]\w+\((?!object\))\s*\w", head):
+            return True
+    return False
+
+
 def _reads_nothing(program: Program, script: int) -> bool:
-    """Return whether a call of ``parse_args`` gets other arguments than those of the command line."""
+    """Return whether a call of ``parse_args`` gets other arguments than those of the launch, or is of no parser."""
     from distcheck.checks.source.device_uses import files_from
 
     calls = list(program.calls_named("parse_args", files=files_from(program, script)))
-    return not calls or any(call.positional or call.keywords for call in calls)
+    return not calls or any(call.positional or call.keywords or not _is_of_a_parser(call) for call in calls)
+
+
+def _is_of_a_parser(call: SourceCall) -> bool:
+    return any(atom.kind == "result" and atom.const in _PARSERS for atom in call.receiver)
 
 
 def _is_known(option: str, known: frozenset[str]) -> bool:

@@ -1,0 +1,3 @@
+#!/bin/bash
+cd "$BASELINE"
+torchrun --standalone --nproc-per-node=8 train.py --fp16

@@ -1,0 +1,2 @@
+#!/bin/bash
+torchrun --standalone --nproc-per-node=8 train.py --fp16
