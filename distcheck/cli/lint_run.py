@@ -23,6 +23,7 @@ from distcheck.core.rank_evidence import (
     OPTION_OF,
     PEER_ACCESS,
     SCRIPTS,
+    SET_BY_CALLERS,
     SINCE,
     TRANSFORMERS_SINCE,
     UNREACHED,
@@ -248,12 +249,8 @@ def _with_pins(options: LintOptions, findings: list[Finding]) -> list[Finding]:
 
 def _with_documents(options: LintOptions, findings: list[Finding], memory: RunMemory | None) -> list[Finding]:
     """The findings, with what the launch lines of documents show; that is kept while the documents do not change."""
-    if not any(
-        not finding.evidence.keys().isdisjoint(
-            (SCRIPTS, NEEDS, ONLY_LAUNCHED, UNREACHED, FOLDER_OPTION, OPTION_OF, PEER_ACCESS)
-        )
-        for finding in findings
-    ):
+    by_documents = (SCRIPTS, NEEDS, ONLY_LAUNCHED, UNREACHED, FOLDER_OPTION, OPTION_OF, PEER_ACCESS, SET_BY_CALLERS)
+    if all(finding.evidence.keys().isdisjoint(by_documents) for finding in findings):
         return findings
     key = None if memory is None else memory.documents_key(findings, _roots(options))
     kept = None if memory is None else memory.with_documents(key)

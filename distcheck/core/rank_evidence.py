@@ -39,3 +39,6 @@ OPTION_OF = "option_of"
 AS_EXPECTED = "as_expected"
 #: A variable switches peer access between GPUs off, which documents may give a reason for; absent once they are known.
 PEER_ACCESS = "peer_access"
+#: The script that reads a variable which no launch file sets, and words. The variable is set if another file names the
+#: script and has one of the words. Absent once these files are read.
+SET_BY_CALLERS = "set_by_callers"

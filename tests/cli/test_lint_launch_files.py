@@ -591,3 +591,33 @@ def test_a_placeholder_is_a_note(tmp_path: Path, port: str, level: str) -> None:
     plain = report_of("lint", "--isolated", "--no-cache", "-v", "--select", "DC102", cwd=folder)
     assert [item["severity"] for item in plain["findings"]] in ([level], [])
     assert level == "info" or plain["findings"]
+
+
+OF_A_CALLER = "#!/bin/bash\nOUT=a\ntorchrun --standalone --nproc-per-node=4 train.py --log-interval $LOG --out $OUT\n"
+OF_AN_ARRAY = (
+    "#!/bin/bash\n#SBATCH --gres=gpu:2\nset -eu\necho $SLURM_ARRAY_TASK_ID\n"
+    "torchrun --standalone --nproc-per-node=2 train.py\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "caller", "text", "number"),
+    [
+        (OF_A_CALLER, "Makefile", "train:\n\tLOG=100 ./run.sh\n", 0),
+        (OF_A_CALLER, "start.py", "os.environ['LOG'] = '5'\nsubprocess.run(['bash', 'run.sh'])\n", 0),
+        (OF_A_CALLER, "README.md", "Start `LOG=100 bash run.sh`.\n", 0),
+        (OF_A_CALLER, "README.md", "Start `bash run.sh`. It writes a LOGFILE.\n", 1),
+        (OF_A_CALLER, "README.md", "Start `LOG=100 bash rerun.sh`.\n", 1),
+        (OF_AN_ARRAY, "README.md", "```\nsbatch --array=0-4 run.sh\n```\n", 0),
+        (OF_AN_ARRAY, "start.py", "subprocess.run(['sbatch', '-a', '0-4', 'run.sh'])\n", 0),
+        (OF_AN_ARRAY, "README.md", "```\nsbatch run.sh\n```\n", 1),
+    ],
+)
+def test_files_around_a_script_set_its_variables(
+    tmp_path: Path, script: str, caller: str, text: str, number: int
+) -> None:
+    (tmp_path / "run.sh").write_text(script)
+    (tmp_path / caller).write_text(text)
+    plain = report_of("lint", "--isolated", "--no-cache", "--select", "DC818", cwd=tmp_path)
+    assert [item["code"] for item in plain["findings"]] == ["DC818"] * number
+    assert all("set_by_callers" not in item["evidence"] for item in plain["findings"])

@@ -15,6 +15,10 @@ from typing import Any
 
 _DOCUMENT = re.compile(r"[^/]+\.(?:md|markdown)", re.IGNORECASE)
 _README = re.compile(r"readme[^/]*\.(?:md|markdown)", re.IGNORECASE)
+#: Files that may start a script, or show how it is started.
+_CALLER = re.compile(r"(?i)[^/]+\.(?:md|markdown|rst|txt|py|sh|bash|mk|ya?ml|toml|cfg)|(?:gnu)?makefile|justfile|\.env")
+#: Callers of a folder that are read.
+_MAX_CALLERS = 60
 _MAX_BYTES = 200_000
 #: Documents of a folder that are read.
 _MAX_FILES = 12
@@ -37,6 +41,11 @@ class DocumentFiles:
     def documents(self, folder: str) -> list[str]:
         """Return the names of the documents of a folder, README first."""
         found: list[str] = self._ask("documents", folder, "")
+        return found
+
+    def callers(self, folder: str) -> list[str]:
+        """Return the names of the files of a folder that may start a script."""
+        found: list[str] = self._ask("callers", folder, "")
         return found
 
     def content(self, folder: str, name: str) -> bytes | None:
@@ -81,6 +90,13 @@ def _documents(folder: str, _: str) -> list[str]:
     return sorted(names, key=lambda name: (not is_readme(name), name))[:_MAX_FILES]
 
 
+def _callers(folder: str, _: str) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if _CALLER.fullmatch(name))[:_MAX_CALLERS]
+    except OSError:
+        return []
+
+
 def _content(folder: str, name: str) -> bytes | None:
     path = os.path.join(folder, name)
     try:
@@ -102,4 +118,4 @@ def _exists(folder: str, name: str) -> bool:
     return os.path.exists(posixpath.join(folder, name))
 
 
-_READERS = {"documents": _documents, "content": _content, "sourced": _sourced, "exists": _exists}
+_READERS = {"documents": _documents, "callers": _callers, "content": _content, "sourced": _sourced, "exists": _exists}

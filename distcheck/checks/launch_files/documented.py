@@ -23,6 +23,7 @@ from distcheck.core.rank_evidence import (
     OPTION_OF,
     PEER_ACCESS,
     SCRIPTS,
+    SET_BY_CALLERS,
     SIGN,
     UNREACHED,
 )
@@ -41,6 +42,8 @@ from .yaml_text import Node, read_yaml
 
 #: Folders with more documents about the folder around them.
 _FOLDERS = ("", "docs", "doc")
+#: Folders with more files that start the scripts of the folder around them.
+_FOLDERS_OF_CALLERS = (*_FOLDERS, "scripts", "tools")
 #: Folders above a script whose documents are read.
 _MAX_DEPTH = 12
 
@@ -126,6 +129,19 @@ class Documents:
             or any(starts_ranks(site) for _, document in above for site in document.sites)
             or any(self.start_of(other) is not None for other in (launched or ()))
         )
+
+    def callers_have(self, script: str, words: Iterable[str]) -> bool:
+        """Return whether another file around a script names it and has one of some words."""
+        path = os.path.abspath(script)
+        name = re.compile(rf"(?<![\w-]){re.escape(os.path.basename(path))}(?!\w)".encode())
+        wanted = re.compile("|".join(rf"(?<![\w-]){re.escape(word)}(?![\w-])" for word in words).encode())
+        for folder in self._above(path):
+            for inner in (os.path.join(folder, one) for one in _FOLDERS_OF_CALLERS):
+                for file in self.files.callers(inner):
+                    text = None if os.path.join(inner, file) == path else self.files.content(inner, file)
+                    if text is not None and name.search(text) and wanted.search(text):
+                        return True
+        return False
 
     def mention(self, script: str) -> bool:
         """Return whether a comment in a document that starts a script starts it with a launcher."""
@@ -233,7 +249,8 @@ def _as_shell(data: bytes) -> bytes:
 def respect_documents(findings: Iterable[Finding], documents: Documents) -> list[Finding]:
     """Return the findings; what needs several ranks is a note where nothing shows that there are several.
 
-    So is DC207 at an option for the local rank that no launch line gives in a way that it doesn't expect.
+    So is DC207 at an option for the local rank that no launch line gives in a way that it doesn't expect. A variable
+    that a caller of its script sets is no finding.
     """
     found = []
     for finding in findings:
@@ -262,6 +279,11 @@ def respect_documents(findings: Iterable[Finding], documents: Documents) -> list
             finding = with_reason(finding, documents.reason_without_peer_access(path or "."))
         if FOLDER_OPTION in finding.evidence:
             finding = _by_made_folder(finding, documents)
+        if SET_BY_CALLERS in finding.evidence:
+            evidence = dict(finding.evidence)
+            if documents.callers_have(*evidence.pop(SET_BY_CALLERS)):
+                continue
+            finding = finding._replace(evidence=evidence)
         found.append(finding)
     return found
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix
+from distcheck.core.rank_evidence import SET_BY_CALLERS
 from distcheck.core.registry import probe
 from distcheck.core.spans import Span
 from distcheck.core.variable_table import VariableTable
@@ -41,6 +42,14 @@ _SET_FOR = {
     "SLURM_ARRAY_TASK_COUNT": ("array",),
     "SLURM_ARRAY_TASK_ID": ("array",),
 }
+#: The short forms of these options.
+_SHORT = {
+    "SLURM_CPUS_PER_TASK": ("-c",),
+    "SLURM_GPUS": ("-G",),
+    "SLURM_ARRAY_JOB_ID": ("-a",),
+    "SLURM_ARRAY_TASK_COUNT": ("-a",),
+    "SLURM_ARRAY_TASK_ID": ("-a",),
+}
 #: What Slurm sets for each job instead.
 _INSTEAD = {
     "SLURM_GPUS": "SLURM_GPUS_ON_NODE",
@@ -57,11 +66,15 @@ _UNCERTAIN = frozenset(
      "c_style_for_statement", "function_definition", "list", "subshell", "test_command", "command_substitution"]
 )  # fmt: skip
 #: Files that set up an environment of programs; others may set any variable.
-_SETS_PROGRAMS = re.compile(r"activate|bashrc|profile|conda|venv|modules|/init/|setvars|\.edf|module")
-_SOURCES = re.compile(r"(?m)(?:^|[;&|]|\b(?:then|do))[ \t]*(?:source|\.)[ \t]+(?P<file>[^\s;&|]+)")
+_SETS_PROGRAMS = re.compile(
+    r"^(?!.*\bactivate\.d/).*(?:activate|bashrc|profile|conda|venv|modules|/init/|setvars|\.edf|module)"
+)
+_SOURCES = re.compile(r"(?m)(?:^|[;&|{]|\b(?:then|do|builtin|command))[ \t]*(?:source|\\?\.)[ \t]+(?P<file>[^\s;&|]+)")
 #: What may set a variable whose name is nowhere in the file.
 _SETS_ANY = re.compile(
     r"(?<![\w-])eval[ \t](?![^\n]{0,200}(?:conda|hook|ssh-agent|brew))|\$\{!|\bdirenv\b|\bdotenv\b|(?:^|[\s/])\.env\b"
+    # declare "$name=$value", export $(cat settings), printf -v "$name"
+    r"|\b(?:declare|export|local|typeset|readonly|read|printf[ \t]+-v)(?:[ \t]+-\w+)*[ \t]+[\"']?[$`]"
 )
 #: Names that the environment of a user, a cluster or a machine holds.
 _OF_THE_ENVIRONMENT = re.compile(
@@ -98,7 +111,8 @@ def variables_are_set(launch_files: LaunchFiles) -> Iterator[Finding]:
             name = finding.where.variable or ""
             if name not in reported:
                 reported.add(name)
-                yield finding
+                words = [name, *(f"--{option}" for option in _SET_FOR.get(name, ())), *_SHORT.get(name, ())]
+                yield finding._replace(evidence={**finding.evidence, SET_BY_CALLERS: (file.path, words)})
 
 
 # set -u in a job of Slurm
@@ -110,12 +124,12 @@ def _missing_of_slurm(file: LaunchFile, text: str, others: list[str]) -> Iterato
     if job is None or job.scheduler != "slurm" or _NOUNSET.search(text) is None:
         return
     names = [name for name in _SET_FOR if name in text and not _is_set_for(name, file, others)]
-    names = [name for name in names if re.search(rf"\b{name}=|\$\{{{name}:?=", text) is None]
+    names = [name for name in names if not _may_be_set(name, text) and not _submits_itself(name, text)]
     root = parse(text) if names else None
     if root is None or root.has_error:
         return
     source = Fragment(text, file.path)
-    switches = _switches(text)
+    switches = _switches(root, text)
     for node in nodes_in(root, "simple_expansion", "expansion"):
         written = text[node.start_byte : node.end_byte]
         name = written.strip("${}")
@@ -137,16 +151,32 @@ def _is_set_for(name: str, file: LaunchFile, others: list[str]) -> bool:
     return any(base in other and any(option in other for option in options) for other in others)
 
 
-def _switches(text: str) -> list[tuple[int, bool]]:
-    """Return where ``set`` switches nounset on or off, in order."""
+def _may_be_set(name: str, text: str) -> bool:
+    """Return whether a script sets a variable, or tests whether it is set."""
+    sets = rf"\b{name}\+?=|\$\{{{name}:?=|-[nvz][ \t]+[\"']?(?:\$\{{?)?{name}\b"
+    return (
+        re.search(rf"{sets}|\b(?:read|mapfile|readarray|getopts)\b[^\n]{{0,200}}(?<![${{\w]){name}\b", text) is not None
+    )
+
+
+def _submits_itself(name: str, text: str) -> bool:
+    """Return whether a script submits itself with an option that sets a variable, or a comment shows that."""
+    options = "|".join((*(f"--{option}" for option in _SET_FOR[name]), *_SHORT.get(name, ())))
+    return re.search(rf"\bsbatch\b[^\n]{{0,500}}[ \t](?:{options})(?![\w-])", text) is not None
+
+
+def _switches(root: Any, text: str) -> list[tuple[int, bool]]:
+    """Return where ``set`` switches nounset on or off, in order; what may not be reached only switches it off."""
     found = []
-    for match in _NOUNSET.finditer(text):
+    for node in nodes_in(root, "command"):
+        match = _NOUNSET.match(text[node.start_byte : node.end_byte])
         sign = ""
-        for word in match["words"].split():
+        for word in [] if match is None else match["words"].split():
             sign = word[0] if word[0] in "-+" else sign
-            if word == "nounset" or (word[0] in "-+" and "u" in word[1:]):
-                found.append((match.end(), sign == "-"))
-    return found
+            is_switch = word == "nounset" or (word[0] in "-+" and "u" in word[1:])
+            if is_switch and (sign == "+" or _is_reached(node)):
+                found.append((node.end_byte, sign == "-"))
+    return sorted(found)
 
 
 def _is_reached(node: Any) -> bool:
@@ -239,6 +269,8 @@ def _swallowing(site: LaunchSite) -> Iterator[tuple[str, Finding]]:
         name = _bare_variable(word)
         if name is None or not _is_option(before) or not _is_option(after) or word.by_each_task:
             continue
+        if not _is_about(name, before.text):
+            continue
         yield name, _swallows(name, before, word, after, site)
 
 
@@ -248,6 +280,20 @@ def _bare_variable(word: Word) -> str | None:
 
 def _is_option(word: Word) -> bool:
     return re.fullmatch(r"--?[A-Za-z][\w.-]*", word.text) is not None
+
+
+def _is_about(name: str, option: str) -> bool:
+    """Return whether a variable is meant as the value of an option: that of ``--learning-rate $LR``.
+
+    A switch may stand before a variable with more options, which may be empty: ``--fp16 $RESUME``.
+    """
+    return any(_has_letters(option.lower(), part) for part in name.lower().split("_") if part)
+
+
+def _has_letters(text: str, letters: str) -> bool:
+    """Return whether a text has some letters in this order."""
+    left = iter(text)
+    return all(letter in left for letter in letters)
 
 
 def _why_unset(name: str) -> str:
