@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import sys
 import time
@@ -561,15 +562,22 @@ def _write(options: WatchOptions, report: Report) -> None:
 
     if options.output_file is None:
         return
-    written = {(one.code, one.where.path, one.where.line): one for one in report.findings}
+    found, known = list(report.findings), set(map(_identity, report.findings))
     for one in (*_written, *_written_by_others(options.output_file)):
-        written.setdefault((one.code, one.where.path, one.where.line), one)
-    _written[:] = written.values()
+        if _identity(one) not in known:
+            known.add(_identity(one))
+            found.append(one)
+    _written[:] = found
     report = report._replace(findings=tuple(_written))
     try:
         output.write_file(options.output_file, render(report, options.output_format or "json", Style()))
     except OSError as error:
         say(f"distcheck watch: {options.output_file} can't be written: {error.strerror}")
+
+
+def _identity(found: Finding) -> tuple[object, ...]:
+    """Return what a later report about the same has as well. Its message may hold other numbers."""
+    return found.code, found.where.path, found.where.line, re.sub(r"\d+(\.\d+)?", "", found.message)
 
 
 def _written_by_others(path: str) -> list[Finding]:
@@ -582,5 +590,5 @@ def _written_by_others(path: str) -> list[Finding]:
             return []
         with open(path, encoding="utf-8") as file:
             return [Finding.from_dict(one) for one in json.load(file)["findings"]]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return []  # it is in another format, or does not exist

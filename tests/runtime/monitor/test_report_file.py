@@ -47,6 +47,20 @@ def test_a_later_report_adds_to_the_file(file: Path) -> None:
     assert sorted(lines_in(file)) == [3, 5]
 
 
+def test_a_line_may_have_several_findings(file: Path) -> None:
+    both = [
+        report_about(3).findings[0]._replace(message=f"{what} differs at step 4") for what in ("gradient", "buffer")
+    ]
+    options = watch.WatchOptions(
+        "train.py", hang_timeout_s=HANG_TIMEOUT_S, selection=Selection(), output_format=None, output_file=str(file)
+    )
+    watch._write(options, report_about(3)._replace(findings=tuple(both)))
+    again = [one._replace(message=one.message.replace("4", "8.5")) for one in both]
+    watch._write(options, report_about(3)._replace(findings=tuple(again)))
+    messages = [found["message"] for found in json.loads(file.read_text())["findings"]]
+    assert messages == ["gradient differs at step 8.5", "buffer differs at step 8.5"]
+
+
 def test_findings_of_another_rank_stay_in_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(file, 3)
     monkeypatch.setattr(watch, "_written", [])
@@ -62,7 +76,10 @@ def test_findings_of_an_earlier_job_do_not_stay(file: Path, monkeypatch: pytest.
     assert lines_in(file) == [5]
 
 
-@pytest.mark.parametrize("before", ["", "{", "[]", "no JSON", '{"findings": [{}]}'])
+OF_ANOTHER_TOOL = '{"findings": [{"code": 1, "name": "", "severity": 3, "message": "", "fix": {}, "where": {}}]}'
+
+
+@pytest.mark.parametrize("before", ["", "{", "[]", "no JSON", '{"findings": [{}]}', OF_ANOTHER_TOOL])
 def test_a_file_that_is_no_report_is_replaced(file: Path, before: str) -> None:
     file.write_text(before)
     write(file, 5)
