@@ -22,6 +22,8 @@ _MOST_PARAMETERS, _MOST_STEPS = 6, 12
 _MOST_ENTRIES = 64
 #: Elements that a clamp has to limit.
 _LEAST_LIMITED = 2
+#: Quotient of elements that differ by more than rounding.
+_APART = 1.01
 
 
 class _Gradient:
@@ -186,9 +188,13 @@ class ReductionObserver:
         got = self._digests.some(gradient)
         if got.shape != given.shape or got.dtype != given.dtype or not bool(self._torch.isfinite(given).all()):
             return
-        limit = got.abs().max()
-        limited = int((given.abs() > limit).sum())
-        if limited >= _LEAST_LIMITED and bool((got == given.clamp(-limit, limit)).all()):
+        limit, sizes = got.abs().max(), given.abs()
+        limited = int((sizes > limit).sum())
+        sizes = sizes[sizes > 0]
+        # a factor gives the same where all elements are equal
+        if limited < _LEAST_LIMITED or not bool(sizes.max() > _APART * sizes.min()):
+            return
+        if bool((got == given.clamp(-limit, limit)).all()):
             self._clamped(parameter, one.hooked_at)
 
     def _see_backward(self, reference: Any, gradient: Any) -> None:

@@ -382,7 +382,7 @@ class TrainingObserver:
 
     def _on_clamped(self, parameter: Any, place: str) -> None:
         """A hook of the script has limited a gradient, which DDP averages if it holds the parameter."""
-        models = [wrapped.ddp() for wrapped in self._wrapped]
+        models = [wrapped.ddp() for wrapped in self._wrapped if len(wrapped.ranks) > 1]
         if any(parameter is one for ddp in models if ddp is not None for one in ddp.parameters()):
             self.clipping.clamped(sys.modules["torch.distributed.distributed_c10d"].get_rank(), place)
 

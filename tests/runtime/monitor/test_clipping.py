@@ -214,8 +214,14 @@ def test_only_the_first_steps_are_observed() -> None:
     assert run_ranks(2, lambda: observed(body, 12)) == [[], []]
 
 
-def in_ddp(hook: Callable[[Any, Any], Any], *, wrapped: bool = True) -> list[ClippedGradients]:
-    """Return what one rank finds of a model with a hook on its gradients, in DDP or alone."""
+def in_ddp(
+    hook: Callable[[Any, Any], Any], *, wrapped: bool = True, alone: bool = False, equal: bool = False
+) -> list[ClippedGradients]:
+    """Return what one rank finds of a model with a hook on its gradients, in DDP or not.
+
+    :param alone: DDP averages over this rank only
+    :param equal: all elements of a gradient are equal
+    """
     import torch
     import torch.distributed as dist
 
@@ -231,11 +237,14 @@ def in_ddp(hook: Callable[[Any, Any], Any], *, wrapped: bool = True) -> list[Cli
         dist.init_process_group("gloo")
     net = torch.nn.Linear(3, 2)
     net.weight.register_hook(lambda gradient: hook(torch, gradient))
-    model = torch.nn.parallel.DistributedDataParallel(net) if wrapped else net
+    groups = [dist.new_group([number]) for number in range(dist.get_world_size())] if alone else []
+    group = groups[dist.get_rank()] if alone else None
+    model = torch.nn.parallel.DistributedDataParallel(net, process_group=group) if wrapped else net
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-6)
     for step in range(4):
         optimizer.zero_grad()
-        (100 * model(torch.arange(6.0).view(2, 3) + dist.get_rank() + step)).square().mean().backward()
+        given = torch.arange(6.0).view(2, 3) + dist.get_rank() + step
+        (model(torch.ones(2, 3)).sum() if equal else (100 * model(given)).square().mean()).backward()
         optimizer.step()
     dist.barrier()
     assert (observer.error, observer.reduction_error) == ("", "")
@@ -280,5 +289,12 @@ def test_good_hooks_that_commute_with_the_average_dc758(hook: Callable[[Any, Any
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("warm")
-def test_good_a_hook_on_a_model_that_nothing_averages_dc758() -> None:
-    assert run_ranks(2, lambda: in_ddp(clamped, wrapped=False)) == [[], []]
+@pytest.mark.parametrize("where", [{"wrapped": False}, {"alone": True}])
+def test_good_a_hook_on_a_model_that_nothing_averages_dc758(where: dict[str, bool]) -> None:
+    assert run_ranks(2, lambda: in_ddp(clamped, **where)) == [[], []]
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+def test_good_a_factor_of_equal_elements_is_no_limit_dc758() -> None:
+    assert run_ranks(2, lambda: in_ddp(scaled, equal=True)) == [[], []]
