@@ -44,7 +44,7 @@ _MOST_COMPARED_IN_ALL = 64
 
 #: Modules and buffers that differ on purpose: statistics of a rank's own batches, and what a rank keeps for itself.
 _OWN_STATISTICS = re.compile(r"Norm|Observer|FakeQuant")
-OWN_BUFFERS = re.compile(r"queue|bank|memory|cache|rng|seed|count", re.IGNORECASE)
+OWN_BUFFERS = re.compile(r"queue|bank|memory|cache|rng|seed|count|noise|perturb|(?<![a-z])rank", re.IGNORECASE)
 
 
 class CopyRow(NamedTuple):

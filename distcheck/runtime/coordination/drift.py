@@ -28,6 +28,10 @@ _KEPT = 16
 _STATE = "optimizer state "
 #: A parameter in DDP that no optimizer steps.
 OUTSIDE = "parameter outside of optimizers"
+#: Begins the keys of inputs of tensor parallel modules that the ranks have computed with parameters.
+COMPUTED_INPUTS = "computed inputs"
+#: Steps after which the parameters that compute an input have been compared.
+_COMPARED = 3
 
 
 class ReplicaRow(NamedTuple):
@@ -54,7 +58,7 @@ class ReplicaRow(NamedTuple):
     paired: bool = False
     #: numbers of the calls that reduced the gradients. Ranks with other ones step other parameters
     reduced: tuple[int, ...] = ()
-    #: each rank computes the gradients from the same values, and rounding may differ
+    #: each rank computes these gradients, or activations, from the same values, and rounding may differ
     computed: bool = False
     #: the scale of the loss; 0: it is not scaled, or by means that are not torch's
     scale: float = 0.0
@@ -62,6 +66,16 @@ class ReplicaRow(NamedTuple):
     unreduced: Mapping[str, str] = {}
     #: how this rank treats its shards
     shards: Shards = Shards()
+
+    @property
+    def cause(self) -> str:
+        """Return what has one cause if several rows differ: all that a tensor parallel group computes, or a model."""
+        return f"tensor parallel {','.join(map(str, self.ranks))}" if self.computed else self.key
+
+    @property
+    def may_follow(self) -> bool:
+        """Return whether parameters or random numbers may be the cause of a difference, which is not known yet."""
+        return self.key.startswith(COMPUTED_INPUTS)
 
     @property
     def may_begin_apart(self) -> bool:
@@ -190,13 +204,14 @@ def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
             fix=Fix(fix, where="code"),
         )
         return
+    computed = drift.what == "gradient" and first.computed
     is_proven = drift.large and drift.what not in ("buffer", OUTSIDE) and not first.may_begin_apart
     yield rules.DC763.found(
         difference,
         where=where,
         evidence=evidence,
         severity=Severity.ERROR if is_proven else Severity.WARNING,
-        fix=Fix(_EQUAL[drift.what], where="code"),
+        fix=Fix(_COMPUTED if computed else _EQUAL[drift.what], where="code"),
     )
 
 
@@ -290,6 +305,10 @@ _UNREDUCED = {
     ),
     "moved": (rules.DC756, "It was moved or cast after DDP wrapped the model, so no hook averages it", _CHOSEN_BEFORE),
 }  # fmt: skip
+_COMPUTED = (
+    "give all ranks of a tensor parallel group the same batch and the same random numbers: seed both by the data "
+    "parallel rank"
+)
 _EQUAL = {
     "gradient": "call the wrapped model, keep the last backward before the step out of no_sync(), and change gradients "
     "on all ranks alike",
@@ -452,6 +471,15 @@ def _shown(row: ReplicaRow, drift: Drift) -> str:
 
 def drifts_of(rows: Iterable[ReplicaRow]) -> Iterator[Drift]:
     """Yield the first drift of each model, from all rows of all ranks."""
+    causes: set[str] = set()
+    # an input that no rank has computed is a cause by itself
+    for drift in sorted(_drifts_of(rows), key=lambda drift: (drift.rows[0].may_follow, drift.what != "input")):
+        if drift.rows[0].cause not in causes:
+            causes.add(drift.rows[0].cause)
+            yield drift
+
+
+def _drifts_of(rows: Iterable[ReplicaRow]) -> Iterator[Drift]:
     for of_model in grouped(rows, lambda row: row.key).values():
         before: list[ReplicaRow] = []
         equal: frozenset[str] | None = None
@@ -507,6 +535,8 @@ class ReplicaExchange:
         #: key → parameters that were equal at the first compared step
         self._equal: dict[str, frozenset[str]] = {}
         self._reported: set[str] = set()
+        #: cause → a difference that may follow from another one, until that one would be known
+        self._withheld: dict[str, Drift] = {}
 
     def tick(self, store: StoreClient, rank: int, final: bool) -> None:
         """Send new rows, and compare.
@@ -527,6 +557,8 @@ class ReplicaExchange:
             keys = [_key(row, other) for other in row.ranks]
             if store.check(keys):
                 self._compare(store, [row_of(json.loads(text)) for text in store.multi_get(keys)])
+        if final:
+            self._report_withheld(store)
         if final and (why := self._unchecked()):
             store.set(REPLICAS_UNCHECKED, f"rank {rank}: {why}")
 
@@ -535,13 +567,26 @@ class ReplicaExchange:
         rows = _replicas_of(rows, self._equal.setdefault(key, _equal_names(rows)))
         before, self._before[key] = self._before.get(key), rows
         drift = None if before is None else drift_of(before, rows)
-        if drift is None:
-            return
-        self._reported.add(key)
-        if store.add(f"{DRIFT_REPORTED}/{key}") == 1:
+        if drift is not None:
+            self._reported.add(key)
+            if rows[0].may_follow:
+                self._withheld[rows[0].cause] = drift
+            else:
+                self._report_once(store, drift)
+        elif rows[0].values and rows[0].step >= _COMPARED:
+            self._report_withheld(store)
+
+    def _report_withheld(self, store: StoreClient) -> None:
+        withheld, self._withheld = self._withheld, {}
+        for drift in withheld.values():
+            self._report_once(store, drift)
+
+    def _report_once(self, store: StoreClient, drift: Drift) -> None:
+        """Report a difference, if no rank has reported one of the same cause."""
+        if store.add(f"{DRIFT_REPORTED}/{drift.rows[0].cause}") == 1:
             store.set(DRIFT_REPORTED, "1")
             # the summary at the end does not replace this report
-            store.set(REPORTED, str(rows[0].rank))
+            store.set(REPORTED, str(drift.rows[0].rank))
             self._report(drift)
 
 

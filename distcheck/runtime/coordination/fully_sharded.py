@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ from .vectors import Vector, factor_of, norm_of
 _OPTIONS = ("lr", "weight_decay", "momentum", "betas", "eps")
 #: Shards whose gradients are observed, and those that no optimizer steps whose changes are counted.
 _MOST_GRADIENTS, _MOST_CHANGES = 6, 8
+#: Elements of a gradient from which on a clamp of each element is no common factor.
+_LEAST_ELEMENTS = 8
 #: Relative error of gradients that one factor has scaled.
 _EQUAL = 2e-3
 
@@ -48,6 +51,8 @@ class FullyShardedModels:
     def __init__(self) -> None:
         #: groups of parameters, in the order of the calls, with the names of their parameters
         self._groups: list[tuple[weakref.ref[Any], tuple[str, ...]]] = []
+        #: ranks of a mesh → calls
+        self._calls: Counter[tuple[int, ...]] = Counter()
         #: name → number of changes when it was first seen
         self._versions: dict[str, int] = {}
         #: name → what the last backward pass gave
@@ -62,7 +67,10 @@ class FullyShardedModels:
         def init(group: Any, *args: Any, **kwargs: Any) -> None:
             real(group, *args, **kwargs)
             self._outside.clear()
-            self._groups.append((weakref.ref(group), tuple(_names(group, len(self._groups)))))
+            ranks = tuple(group.mesh_info.mesh.mesh.flatten().tolist())
+            # a rank may hold groups of other meshes as well
+            number = self._calls[ranks] = self._calls[ranks] + 1
+            self._groups.append((weakref.ref(group), tuple(_names(group, number))))
 
         kind.__init__ = init
 
@@ -80,6 +88,7 @@ class FullyShardedModels:
     def forget(self) -> None:
         """Forget the parent's models, in a fork."""
         self._groups.clear()
+        self._calls.clear()
         self._versions.clear()
         self._gradients.clear()
         self._outside.clear()
@@ -88,15 +97,17 @@ class FullyShardedModels:
         return ((group, names) for reference, names in self._groups if (group := reference()) is not None)
 
     def shards(self) -> Iterator[Shard]:
-        """Yield the shards of this rank."""
+        """Yield the shards of this rank, with the ranks that hold the others of one replica."""
         for group, names in self._alive():
-            ranks = tuple(sorted(group.mesh_info.mesh.mesh.flatten().tolist()))
+            # what differs between replicas shows in their shards
+            shared_among = getattr(group.mesh_info, "shard_process_group", None)
+            ranks = () if shared_among is None else tuple(sorted(_ranks_of_group(shared_among)))
             for name, one in zip(names, group.fsdp_params, strict=False):
                 yield Shard(name, one.sharded_param, ranks)
 
-    def see_gradients(self, digests: Digests) -> None:
-        """Keep some gradients as the backward pass gave them."""
-        self._gradients = dict(_gradients(self.shards(), digests))
+    def see_gradients(self, digests: Digests | None) -> None:
+        """Keep some gradients as the backward pass gave them; None: forget those of an earlier one."""
+        self._gradients = {} if digests is None else dict(_gradients(self.shards(), digests))
 
     def treatment(self, optimizer: Any, stepped: set[int], digests: Digests | None) -> dict[tuple[int, ...], Shards]:
         """Return how this rank treats its shards, by the ranks of their mesh.
@@ -143,8 +154,8 @@ class FullyShardedModels:
         return known
 
     def ranks_of_all(self) -> tuple[int, ...]:
-        """Return the ranks of the mesh of all shards; () if there are several meshes."""
-        found = {shard.ranks for shard in self.shards()}
+        """Return the ranks of the mesh of all shards, replicas included; () if there are several meshes."""
+        found = {tuple(sorted(group.mesh_info.mesh.mesh.flatten().tolist())) for group, _ in self._alive()}
         return found.pop() if len(found) == 1 else ()
 
     def _find_outside(self, optimizer: Any) -> Iterator[tuple[str, Any]]:
@@ -177,7 +188,11 @@ def _names(group: Any, number: int) -> Iterator[str]:
     for one in group.fsdp_params:
         info = one._module_info
         kind = type(group.modules[0]).__name__
-        yield f"{paths.get(id(info.module), '')}{info.param_name} of {kind} in call {number + 1} of fully_shard"
+        yield f"{paths.get(id(info.module), '')}{info.param_name} of {kind} in call {number} of fully_shard"
+
+
+def _ranks_of_group(group: Any) -> list[int]:
+    return list(sys.modules["torch.distributed.distributed_c10d"].get_process_group_ranks(group))
 
 
 def _options(group: Mapping[str, Any]) -> dict[str, str]:
@@ -191,7 +206,7 @@ def _gradients(shards: Iterable[Shard], digests: Digests) -> Iterator[tuple[str,
     count = 0
     for name, parameter, _ in shards:
         local = getattr(parameter.grad, "_local_tensor", None)
-        if local is None or not local.numel() or count >= _MOST_GRADIENTS:
+        if local is None or local.numel() < _LEAST_ELEMENTS or count >= _MOST_GRADIENTS:
             continue
         count += 1
         vector = tuple(digests.projections(local))

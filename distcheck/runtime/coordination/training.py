@@ -24,8 +24,8 @@ from distcheck.runtime.coordination.reductions import MOST_RANKS, GradientStep
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
 from .clipping import ClipObserver, ClippedGradients
-from .copy_observer import OWN_BUFFERS, CopyObserver, buffers_of, learning_rates
-from .drift import OUTSIDE, ReplicaRow
+from .copy_observer import OWN_BUFFERS, CopyObserver, buffers_of, is_of_fsdp, learning_rates
+from .drift import COMPUTED_INPUTS, OUTSIDE, ReplicaRow
 from .fully_sharded import FullyShardedModels
 from .mesh_replicas import DividedModules, local_of
 from .patching import wrap
@@ -123,8 +123,8 @@ class TrainingObserver:
         #: the last ``GradScaler`` that made a step
         self._scaler: weakref.ref[Any] | None = None
         self._optimizers: weakref.WeakKeyDictionary[Any, _Steps] = weakref.WeakKeyDictionary()
-        #: ranks of a mesh → inputs of tensor parallel modules that were observed
-        self._inputs: dict[tuple[int, ...], int] = {}
+        #: key of the rows of a mesh → inputs of tensor parallel modules that were observed
+        self._inputs: dict[str, int] = {}
         #: key of replicas → optimizers that step them: ranks may have others, and in another order
         self._of_replicas: dict[str, tuple[weakref.WeakKeyDictionary[Any, int], Iterator[int]]] = {}
         #: address of a tensor → its last all-reduce
@@ -314,7 +314,7 @@ class TrainingObserver:
             observer = self._reduction_observer
             if observer is not None:
                 self._safely_reduced(lambda: observer.on_call(call, tensor, ranks))
-            self._exchanges_parts |= "all_to_all" in call.operation
+            self._exchanges_parts = self._exchanges_parts or (self._torch is not None and self._is_exchange(call))
             if call.operation != "all_reduce" or call.reduce not in ("sum", "avg"):
                 return
             if not hasattr(tensor, "data_ptr") or not _has_address(tensor):
@@ -329,6 +329,12 @@ class TrainingObserver:
             )
 
         self._safely(note)
+
+    def _is_exchange(self, call: CollectiveCall) -> bool:
+        """Return whether a call shares out activations: an all-to-all, or one that the script makes in backward()."""
+        if "all_to_all" in call.operation:
+            return True
+        return bool(self._torch._C._current_graph_task_id() != -1) and not is_of_fsdp(sys._getframe(1))
 
     def _tensors_of(self, given: Mapping[str, Any]) -> Iterator[Any]:
         for value in given.values():
@@ -527,15 +533,12 @@ class TrainingObserver:
     def _after_backward(self) -> None:
         """Keep gradients of shards as a backward pass gave them, until all first steps are made."""
         torch = self._torch
-        if (
-            torch is None
-            or torch.compiler.is_compiling()
-            or max((one.count for one in self._optimizers.values()), default=0) > self._first
-        ):
+        if torch is None or torch.compiler.is_compiling():
             return
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
             return
-        self._safely(lambda: self._sharded.see_gradients(self._digests_made()))
+        observed = max((one.count for one in self._optimizers.values()), default=0) <= self._first
+        self._safely(lambda: self._sharded.see_gradients(self._digests_made() if observed else None))
 
     def _add_of_shards(
         self, optimizer: Any, steps: _Steps, place: str, owned: set[int], *, with_gradients: bool
@@ -566,13 +569,15 @@ class TrainingObserver:
 
     def _add_input(self, tensor: Any, mesh: Any) -> None:
         ranks = tuple(sorted(mesh.mesh.flatten().tolist()))
-        nth = self._inputs[ranks] = self._inputs.get(ranks, 0) + 1
+        # what this rank has computed may differ because of its parameters and random numbers
+        title = f"{COMPUTED_INPUTS if tensor.requires_grad else 'inputs'} {','.join(map(str, ranks))}"
+        nth = self._inputs[title] = self._inputs.get(title, 0) + 1
         if nth > _MOST_INPUTS or not self._is_comparable(tensor):
             return
         place = innermost_own(sys._getframe(3))[0]
         (digest,) = self._digests_made().of_several([tensor], 0)
-        title = f"inputs {','.join(map(str, ranks))}"
-        self._add(ReplicaRow(0, title, ranks, nth, 0, "", place, (), {}, {"input of a tensor parallel module": digest}))
+        rest = {"input of a tensor parallel module": digest}
+        self._add(ReplicaRow(0, title, ranks, nth, 0, "", place, (), {}, rest, computed=True))
 
     def _is_due(self, step: int) -> bool:
         """Return whether a step is compared."""

@@ -513,6 +513,12 @@ def own_queue(torch: Any, dist: Any, rank: int) -> None:
     _train(torch, rank, net, lambda _: _average(dist, net.parameters()))
 
 
+def own_noise(torch: Any, dist: Any, rank: int) -> None:
+    """Samples are drawn from it, which nothing trains."""
+    net = _field(torch, rank, "fixed_noise")
+    _train(torch, rank, net, lambda _: _average(dist, net.parameters()))
+
+
 def statistics_of_each_rank(torch: Any, dist: Any, rank: int) -> None:
     """A buffer that each rank changes: whether that is on purpose is not known."""
     net = _field(torch, rank)
@@ -520,7 +526,7 @@ def statistics_of_each_rank(torch: Any, dist: Any, rank: int) -> None:
 
 
 TWINS: list[tuple[Callable[[Any, Any, int], None], str]] = [
-    (common_frequencies, ""), (own_queue, ""), (statistics_of_each_rank, ""),
+    (common_frequencies, ""), (own_queue, ""), (own_noise, ""), (statistics_of_each_rank, ""),
     (manual, ""), (accumulated, ""), (buckets, ""), (local_steps, ""), (local_steps_in_one_buffer, ""),
     (differences_of_long_rounds, "other tensors"), (other_learning_rates, "no collective shows"),
     (folds, "no collective shows"), (messages_between_stages, "other tensors"), (activations, "other tensors"),

@@ -197,7 +197,84 @@ def clipped_by_the_norm_of_all(torch: Any, rank: int) -> None:
     _train(torch, net, rank, lambda _: _clip(torch, net, of_all))
 
 
+def _mesh_of(torch: Any, group: Any, ranks: list[int]) -> Any:
+    return torch.distributed.device_mesh.DeviceMesh.from_group(group, "cpu", mesh=ranks)
+
+
+def another_model_on_one_rank(torch: Any, rank: int) -> None:
+    """One rank has divided a model of its own before: calls have to be counted for each mesh."""
+    from torch.distributed.fsdp import fully_shard
+
+    alone = [torch.distributed.new_group([number]) for number in range(2)]
+    if rank:
+        fully_shard(torch.nn.Linear(5, 5), mesh=_mesh_of(torch, alone[rank], [rank]))
+    mesh = _mesh_of(torch, torch.distributed.group.WORLD, [0, 1])
+    net = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Linear(6, 6), torch.nn.Linear(6, 6))
+    for one in net:
+        fully_shard(one, mesh=mesh)
+    groups = [{"params": list(one.parameters()), "lr": 0.1 / (at + 1)} for at, one in enumerate(net)]
+    _train(torch, net, rank, groups=groups)
+
+
+def gradients_that_keep_their_direction(torch: Any, rank: int) -> None:
+    """They shrink faster in the rows of one rank, after the first steps, whose gradients are kept."""
+    from torch.distributed.fsdp import fully_shard
+
+    net = fully_shard(torch.nn.Linear(1, 32, bias=False))
+    net.weight.data.to_local().zero_()
+    weights = torch.ones(32)
+    weights[16:] = 0.5
+    optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+    for _ in range(20):
+        optimizer.zero_grad()
+        (weights * (net(torch.ones(4, 1)) - 1).square()).mean().backward()
+        optimizer.step()
+
+
+def one_element_on_each_rank(torch: Any, rank: int) -> None:
+    """A limit of each element is a factor there, and is right for shards."""
+    from torch.distributed.fsdp import fully_shard
+
+    net = fully_shard(torch.nn.Linear(6, 2))
+    net.weight.requires_grad_(False)
+    limited = lambda _: torch.nn.utils.clip_grad_value_([net.bias], 1e-3)  # noqa: E731
+    _train(torch, net, rank, limited, groups=[net.bias])
+
+
+def experts_that_all_gather(torch: Any, rank: int) -> None:
+    """Each rank has an expert, which begins alike, and gets the samples of all ranks."""
+    import torch.distributed as dist
+    from torch.distributed.fsdp import fully_shard
+
+    class Gather(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(_: Any, part: Any) -> Any:
+            parts = [torch.empty_like(part) for _ in range(2)]
+            dist.all_gather(parts, part)
+            return torch.cat(parts)
+
+        @staticmethod
+        def backward(_: Any, gradient: Any) -> Any:
+            whole = gradient.contiguous()
+            dist.all_reduce(whole)
+            return whole.chunk(2)[rank]
+
+    class Experts(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.expert = torch.nn.Linear(6, 5), torch.nn.Linear(5, 5)
+
+        def forward(self, batch: Any) -> Any:
+            samples = Gather.apply(self.first(batch))
+            return self.expert(samples) * (torch.arange(len(samples)) % 2 == rank)[:, None]
+
+    net = Experts()
+    fully_shard(net.first)
+    _train(torch, net, rank)
+
+
 TWINS = [
+    another_model_on_one_rank, gradients_that_keep_their_direction, one_element_on_each_rank, experts_that_all_gather,
     plain, head_averaged_by_hand, head_of_each_rank, experts_that_begin_alike, excluded_by_the_script,
     decay_by_the_whole_size, average_on_all_ranks, clipped_by_the_norm_of_all,
 ]  # fmt: skip

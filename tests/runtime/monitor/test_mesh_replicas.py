@@ -61,9 +61,10 @@ def _parallel(torch: Any, size: int) -> Any:
 
 
 def _train(
-    torch: Any, net: Any, seed: int, before_step: Callable[[int], Any] = lambda _: None, rate: float = 0.1
-) -> None:
-    optimizer = torch.optim.SGD(net.parameters(), lr=rate)
+    torch: Any, net: Any, seed: int, before_step: Callable[[int], Any] = lambda _: None, rate: float = 0.1,
+    groups: Any = None,
+) -> None:  # fmt: skip
+    optimizer = torch.optim.SGD(groups or net.parameters(), lr=rate)
     data = torch.Generator().manual_seed(seed)
     for step in range(STEPS):
         optimizer.zero_grad()
@@ -139,7 +140,13 @@ def tensor_parallel(torch: Any, rank: int) -> None:
     _train(torch, net, 0)
 
 
-TWINS = [(hybrid, 4), (tensor_parallel, 2)]
+def hybrid_with_options_of_each_layer(torch: Any, rank: int) -> None:
+    net = _hybrid(torch)
+    groups = [{"params": list(net[at].parameters()), "lr": 0.1 / (at + 1)} for at in (0, 2)]
+    _train(torch, net, rank, groups=groups)
+
+
+TWINS = [(hybrid, 4), (hybrid_with_options_of_each_layer, 4), (tensor_parallel, 2)]
 
 
 @pytest.mark.torch
@@ -162,7 +169,9 @@ def test_shards_alone_have_no_replicas() -> None:
         _train(torch, fully_shard(net), rank)
 
     for rows, unchecked in run_ranks(2, lambda: observed(body)):
-        assert (rows, unchecked.startswith("no optimizer steps")) == ([], True)
+        # how ranks treat their shards is compared, and nothing of what these hold
+        assert all(row.shards.options and not (row.values or row.rest or row.rates) for row in rows)
+        assert unchecked.startswith("no optimizer steps")
 
 
 @pytest.mark.torch
@@ -184,6 +193,56 @@ def test_inputs_of_tensor_parallel_ranks(seed_by_rank: bool) -> None:
     findings = [one for drift in drifts for one in drift_report_of(drift, Selection()).findings]
     assert [(one.code, one.severity.word) for one in findings] == [("DC709", "warning")] * seed_by_rank
     assert all((one.where.path or "").endswith("test_mesh_replicas.py") for one in findings)
+
+
+def _input_rows(key: str, step: int, *values: float) -> list[ReplicaRow]:
+    from .test_drift import _row
+
+    digests = [_row(rank, step, value).values["weight"][1] for rank, value in enumerate(values)]
+    return [
+        ReplicaRow(
+            rank, key, tuple(range(len(values))), step, 0, "", "a.py:3", (), {}, {"input of a module": digest}, computed=True
+        )
+        for rank, digest in enumerate(digests)
+    ]  # fmt: skip
+
+
+def _model_rows(step: int, *values: float) -> list[ReplicaRow]:
+    from .test_drift import _rows
+
+    ranks = tuple(range(len(values)))
+    return [row._replace(key="mesh computed.0", ranks=ranks, computed=True) for row in _rows(step, *values)]
+
+
+#: what differs: the batch, what a rank computes from it, parameters. And what is reported
+CAUSES = [
+    ((True, True, True), ["input"]), ((True, True, False), ["input"]), ((False, True, True), ["parameter"]),
+    ((False, True, False), ["input"]), ((False, False, True), ["parameter"]), ((False, False, False), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("differ", "reported"), CAUSES)
+def test_what_a_tensor_parallel_group_computes_has_one_cause(differ: tuple[bool, ...], reported: list[str]) -> None:
+    from distcheck.runtime.coordination.drift import COMPUTED_INPUTS, drifts_of
+
+    batch, computed, parameter = (1.0 + one for one in differ)
+    rows = [
+        row
+        for step in (1, 2, 3, 4)
+        for row in (
+            *_input_rows("inputs 0,1", step, 1.0, batch),
+            *_input_rows(f"{COMPUTED_INPUTS} 0,1", 2 * step - 1, 1.0, computed),
+            *_input_rows(f"{COMPUTED_INPUTS} 0,1", 2 * step, 1.0, computed),
+            *_model_rows(step, 1.0, parameter),
+        )
+    ]
+    assert [drift.what for drift in drifts_of(rows)] == reported
+    for final in (True, False):
+        store, drifts = MemoryStore(), []  # type: ignore[var-annotated]
+        for rank in (1, 0):
+            mine = deque(row for row in rows if row.rank == rank)
+            ReplicaExchange(mine, drifts.append, str).tick(store, rank, final)
+        assert [drift.what for drift in drifts] == reported
 
 
 def test_what_rounding_explains_is_no_difference_where_each_rank_computes_its_gradients() -> None:
