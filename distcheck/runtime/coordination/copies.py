@@ -63,7 +63,7 @@ class ModelStep(NamedTuple):
     reduced_among: Mapping[str, tuple[int, ...]] = {}
     #: a ``DistributedSampler`` had begun to divide data among all ranks, with gradients enabled
     divides_data: bool = False
-    #: name → buffer that is no constant
+    #: name → buffer that may be drawn
     buffers: Mapping[str, Digest] = {}
 
 

@@ -12,6 +12,7 @@ import sys
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -32,6 +33,8 @@ _MOST_BUFFERS = 8
 _MOST_EXTRA = 12
 #: Elements of a parameter that show whether it is constant.
 _CHECKED = 4096
+#: Elements of a buffer that show whether it may be drawn.
+_SHOWN = 256
 #: Collectives that a hook averages gradients with.
 _AVERAGING = frozenset({"all_reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather_into_tensor"})
 #: Calls that wait for the next step, which shows what their tensors are; call sites that are known.
@@ -75,7 +78,7 @@ class CopyRow(NamedTuple):
     #: as in :class:`~.copies.ModelStep`
     reduced_among: Mapping[str, tuple[int, ...]] = {}
     divides_data: bool = False
-    #: name → buffer, if its elements differ
+    #: name → buffer, if it may be drawn
     buffers: Mapping[str, Digest] = {}
 
 
@@ -345,7 +348,7 @@ class CopyObserver:
         )  # fmt: skip
 
     def _buffers(self, torch: Any, digests: Digests, copy: _Copy) -> dict[str, Digest]:
-        """Return the digests of buffers that hold numbers of some kind, and not one number several times."""
+        """Return the digests of buffers that may be drawn: what is computed from the rank differs on purpose."""
         root = copy.root() if copy.root is not None and not copy.unreduced else None
         named = [] if root is None else list(buffers_of(root))
         chosen = {
@@ -353,7 +356,7 @@ class CopyObserver:
             for name, one in named[:: -(-len(named) // _MOST_BUFFERS) or 1]
             if is_plain(torch, one) and one.is_floating_point() and one.numel() > 1
         }
-        chosen = {name: one for name, one in chosen.items() if _is_varied(one)}
+        chosen = {name: one for name, one in chosen.items() if _may_be_drawn(one)}
         return dict(zip(chosen, digests.of_several(list(chosen.values()), 0), strict=True))
 
 
@@ -379,6 +382,13 @@ def _is_varied(tensor: Any) -> bool:
     """Return whether the first elements of a tensor differ."""
     some = tensor.reshape(-1)[:_CHECKED]
     return bool((some != some[0]).any())
+
+
+def _may_be_drawn(tensor: Any) -> bool:
+    """Return whether a tensor is neither a mask, a one-hot vector or a row of positions, nor has few elements."""
+    some = tensor.reshape(-1)[:_SHOWN].tolist()
+    steps = {round(after - before, 6) for before, after in pairwise(some)}
+    return len(set(some)) > max(2, len(some) // 2) and len(steps) > 2
 
 
 def is_of_fsdp(frame: FrameType | None) -> bool:

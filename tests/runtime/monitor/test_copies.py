@@ -519,6 +519,15 @@ def own_noise(torch: Any, dist: Any, rank: int) -> None:
     _train(torch, rank, net, lambda _: _average(dist, net.parameters()))
 
 
+def computed_from_the_rank(torch: Any, dist: Any, rank: int) -> None:
+    """Positions of a part of the sequence, a mask of classes and a vector of the rank."""
+    net = _net(torch)
+    net.register_buffer("positions", torch.arange(16.0).chunk(2)[rank].clone())
+    net.register_buffer("classes", (torch.arange(8) % 2 == rank).float())
+    net.register_buffer("which", torch.eye(4)[rank].clone())
+    _train(torch, rank, net, lambda _: _average(dist, net.parameters()))
+
+
 def statistics_of_each_rank(torch: Any, dist: Any, rank: int) -> None:
     """A buffer that each rank changes: whether that is on purpose is not known."""
     net = _field(torch, rank)
@@ -526,7 +535,7 @@ def statistics_of_each_rank(torch: Any, dist: Any, rank: int) -> None:
 
 
 TWINS: list[tuple[Callable[[Any, Any, int], None], str]] = [
-    (common_frequencies, ""), (own_queue, ""), (own_noise, ""), (statistics_of_each_rank, ""),
+    (common_frequencies, ""), (own_queue, ""), (own_noise, ""), (computed_from_the_rank, ""), (statistics_of_each_rank, ""),
     (manual, ""), (accumulated, ""), (buckets, ""), (local_steps, ""), (local_steps_in_one_buffer, ""),
     (differences_of_long_rounds, "other tensors"), (other_learning_rates, "no collective shows"),
     (folds, "no collective shows"), (messages_between_stages, "other tensors"), (activations, "other tensors"),
