@@ -35,7 +35,7 @@ _LONGEST_LINE = 400
 #: A length with one of these is the sum over the processes, or depends on the data of one.
 _COUNTED = re.compile(r"process|world|rank|\blen\(|ceil|/")
 #: Last names of what makes a scheduler.
-_SCHEDULES = re.compile(r"LR$|LROnPlateau$|^get_\w*schedule")
+_SCHEDULES = re.compile(r"(?<!Constant)LR$|LROnPlateau$|^get_(?!constant_schedule$)\w*schedule")
 #: What a schedule for epochs is made with, if it counts the processes itself.
 _PER_PROCESS = re.compile(r"process|world|gpu|rank", re.IGNORECASE)
 
@@ -122,23 +122,24 @@ def _ends_an_epoch(program: Program, call: SourceCall) -> bool:
     for row in call.rows_in(loop):
         if not isinstance(row, SourceCall) or program.excludes(row, call):
             continue
-        if is_backward(row) and _is_pass(program, row, loop):
+        if _is_pass(program, row, loop):
             return True
-        if any(
-            is_backward(inner) and _is_pass(program, inner, -1)
-            for function in program.functions(row)
-            for inner in calls_in(program, function)
-        ):
+        if any(_is_pass(program, inner, -1) for one in program.functions(row) for inner in calls_in(program, one)):
             return True
     return False
 
 
 def _is_pass(program: Program, backward: SourceCall, outer: int) -> bool:
-    """Return whether a loop inside of another one, which is no count, makes a backward pass for each of its items."""
+    """Return whether a loop inside of another one, which is no count, makes a training step for each of its items."""
+    if not is_backward(backward):
+        return False
     inner = [
         term for number, term in backward.loops if number > outer and program.blocks[backward.file][number][1] == "for"
     ]
-    return bool(inner) and not any(
+    steps = (call for call in program.calls_named("step") if (call.file, call.scope) == (backward.file, backward.scope))
+    if not inner or not any(call.loops[-1:] == backward.loops[-1:] for call in steps):
+        return False  # the loop accumulates gradients for one step
+    return not any(
         backward.terms[number][0] == "c" and last_name(backward.terms, backward.terms[number][1]) in ("range", "trange")
         for number in program.subterms(backward.file, inner[0], names=False)
     )

@@ -148,7 +148,7 @@ class Sequences:
                         return f"{atom.const}.compute"
         for target in call.targets:
             if vocabulary.WRAPPERS.get(target) in _WRAPPING:
-                return target
+                return None if self.program.is_of_own_group(call) else target
         return None
 
     def collective_site(self, call: SourceCall) -> CollectiveSite | None:

@@ -57,6 +57,8 @@ def leaves_one_process(row: EventRow, term: int, polarity: bool = True) -> bool:
     if (who if polarity else who.inverse()).who == Who.SINGLE:
         return True
     parts = row.terms[term]
+    if parts[0] == ("and" if polarity else "or"):
+        return any(leaves_one_process(row, part, polarity) for part in parts[1])
     if who.who != Who.UNCLEAR or parts[0] != "=" or parts[1] != ("==" if polarity else "!="):
         return False
     # an option of an object that may come from a file: its name is enough, next to the -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from distcheck import rules
@@ -13,6 +14,8 @@ from .loader_loops import SAMPLER, loaders_in
 from .program import Program, SourceCall
 from .values import Kind
 
+#: Conditions that test whether there are other ranks.
+_SEVERAL = re.compile(r"process|world|initialized|__main__", re.IGNORECASE)
 _PREPARES = ("accelerate.Accelerator.prepare", "accelerate.Accelerator.prepare_data_loader")
 
 
@@ -24,12 +27,13 @@ def data_is_divided_once(program: Program) -> Iterator[Finding]:
         for term in prepare.argument_terms:
             for place in loaders_in(program, prepare.term_value(term)):
                 loader = SourceCall(program, *place)
-                sampler = _dividing(program, loader)
-                if sampler is None or loader in done or program.excludes(loader, prepare):
+                sampler = None if loader in done else _dividing(program, loader)
+                if sampler is None or program.excludes(loader, prepare):
                     continue
                 done.add(loader)
                 path = call_paths.path_of_all_ranks(program, prepare)
-                if path is None or path_values.in_tests(path):
+                made = call_paths.path_of_all_ranks(program, sampler)
+                if path is None or made is None or path_values.in_tests(path) or _is_optional(made):
                     continue
                 yield loader.found(
                     rules.DC770,
@@ -42,13 +46,21 @@ def data_is_divided_once(program: Program) -> Iterator[Finding]:
 
 
 def _dividing(program: Program, loader: SourceCall) -> SourceCall | None:
-    """Return the DistributedSampler of a loader, where each sampler that it may have is one or None."""
+    """Return the DistributedSampler of a loader, where each sampler that it may have is one."""
     value = loader.argument(3, "sampler")
     if value is None or loader.has_star:
         return None
-    atoms = [atom for atom in value if not (atom.kind == Kind.CONST and atom.const is None)]
-    made = [program.call_of(atom) for atom in atoms if atom.kind == Kind.RESULT and atom.const == SAMPLER]
-    if not made or len(made) != len(atoms):
+    made = [program.call_of(atom) for atom in value if atom.kind == Kind.RESULT and atom.const == SAMPLER]
+    if not made or len(made) != len(value.atoms):
         return None
     first = made[0]
     return None if first is None or first.constant(1, "num_replicas") == 1 else first
+
+
+def _is_optional(made: path_values.CallPath) -> bool:
+    """Return whether a condition on a way is an option, which may be off where Accelerate divides the data."""
+    return any(
+        (node[1] == "if" or node[1].startswith("exit:")) and not _SEVERAL.search(row.term_text(node[2]))
+        for row in (made.row, *made.calls)
+        for _, node in row.blocks
+    )

@@ -44,6 +44,8 @@ _RUNNERS = frozenset(
 
 #: Functions that are entered for a backward pass: ``step()``, and what it calls.
 _DEEPEST_STEP = 2
+#: Contexts in which ranks may make different numbers of steps, or average nothing.
+_LETS_RANKS_LEAVE = ("join", "Join", "join_uneven_inputs", "no_sync")
 #: Ways to leave a step, and what they do.
 _WAYS = {
     "break": "ends the loop",
@@ -414,7 +416,7 @@ def _shared(program: Program, sequences: Sequences, row: EventRow, loop: int, wa
             continue
         if way == "continue" and other.number < row.number:
             continue
-        if program.excludes(row, other) or partial_guards(other):
+        if program.excludes(row, other) or partial_guards(other) or other.within(*_LETS_RANKS_LEAVE):
             continue
         if _makes_a_backward_pass(program, other):
             return other

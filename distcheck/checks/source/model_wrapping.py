@@ -228,7 +228,7 @@ def _unwraps(program: Program, call: SourceCall) -> bool:
     return False
 
 
-def _reduced_by_hand(program: Program, files: list[int]) -> bool:
+def reduced_by_hand(program: Program, files: list[int]) -> bool:
     """Return whether something in these files reduces gradients without DDP."""
     for file in files:
         if any(
@@ -277,7 +277,7 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
         if not flow.alone(call.file, call.scope, call.event[7]) or not _may_step(program, call):
             continue
         if call.file not in by_hand:
-            by_hand[call.file] = _reduced_by_hand(program, program.component(call.file))
+            by_hand[call.file] = reduced_by_hand(program, program.component(call.file))
         if by_hand[call.file]:
             continue
         wrapper = name_of(program, wrap.call) or "the DDP model"

@@ -126,8 +126,43 @@ def wrapper_of(atom: Atom, *ways: str) -> Atom | None:
 def leaves_whole(wrap: SourceCall) -> bool:
     """Return whether a wrapper of FSDP is given a strategy that leaves parameters and gradients whole, or may be."""
     strategy = wrap.argument(2, "sharding_strategy")
-    known = (str(atom.const) for atom in strategy or () if atom.kind in (Kind.NAMED, Kind.CONST))
-    return any("NO_SHARD" in text for text in (wrap.argument_text(2, "sharding_strategy"), *known))
+    if strategy is None:
+        return False
+    known = [str(atom.const) for atom in strategy if atom.kind in (Kind.NAMED, Kind.CONST)]
+    if any("NO_SHARD" in text for text in (wrap.argument_text(2, "sharding_strategy"), *known)):
+        return True
+    # an option whose values the project names
+    return not known and any("NO_SHARD" in line for line in lines_near(wrap))
+
+
+def lines_near(row: EventRow) -> Iterator[str]:
+    """Yield the lines of all files that hang together with the file of a row by imports."""
+    for file in row.program.component(row.file):
+        yield from row.program.lines(file)
+
+
+#: What makes the parameters of a model in FSDP whole on each rank.
+_WHOLE = ("summon_full_params", "state_dict_type", "_unshard_params", "unshard")
+
+
+def is_whole(program: Program, call: SourceCall) -> bool:
+    """Return whether a call is made where the parameters of a model in FSDP are whole, or may be.
+
+    The context may be around a caller, in a context manager of the project, or entered by ``stack.enter_context()``.
+    """
+    for row in lifted(program, call, 2):
+        if row.within(*_WHOLE):
+            return True
+        contexts = (node[2] for _, node in row.blocks if node[1] == "with" and row.terms[node[2]][0] == "c")
+        made = (SourceCall(program, row.file, row.terms[term][5]) for term in contexts)
+        functions = (function for context in made for function in program.functions(context))
+        if any(inner.method in _WHOLE for function in functions for inner in calls_in(program, function)):
+            return True
+        for other in calls_in(program, (row.file, row.scope)):
+            entered = other.argument_terms if other.method == "enter_context" and other.number < row.number else ()
+            if any(last_name(row.terms, term) in _WHOLE for term in entered):
+                return True
+    return False
 
 
 def roots(program: Program, file: int, scope: int, term: int, known: list[WrappedModel]) -> list[Root]:

@@ -93,8 +93,9 @@ class Operators(Variables):
             if algebra.is_equalised(atom) and any(one.when.who in PARTIAL for one in left):
                 answer = NOT_CLEAR  # what some ranks have set before may be replaced by it
             if isinstance(answer, bool):
-                # a number that stands in for the rank, where there is none
-                alone = atom.when.who == Who.EVERYONE and atom.kind == Kind.CONST and left.rank is not None
+                # a number that stands in for the rank or the number of ranks, where there is none
+                stands_in = left.rank is not None or left.has(Kind.WORLD_SIZE)
+                alone = atom.when.who == Who.EVERYONE and atom.kind == Kind.CONST and stands_in
                 atoms.append(Atom(Kind.CONST, answer, when=_ALONE if alone else atom.when))
             else:
                 atoms.append(Atom(Kind.TEST, answer.who, when=atom.when, certainty=answer.certainty, flow=atom.flow))

@@ -15,7 +15,7 @@ from distcheck.core.registry import probe
 from . import vocabulary
 from .buffers import APEX, has_buffers
 from .collective_sequences import Sequences, condition_text, flow_of, guarded_calls, sequences_of, who_runs
-from .models import is_backward, leaves_whole, without_gradients
+from .models import is_backward, is_whole, leaves_whole, without_gradients
 from .program import Program, SourceCall
 from .rank_reach import Guard
 from .source_text import last_name
@@ -78,7 +78,8 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
         yield here.found(
             rules.DC704,
             f"{subject}, but {_by(program, call, here, guard)}",
-            fix="run it on all ranks: no rank has the whole model"
+            fix="run it on all ranks"
+            + (", in FSDP.summon_full_params(model, writeback=False, recurse=False)" * (inner.method == "generate"))
             if gathers
             else f"run it on all ranks, or use the model without its wrapper on this rank: `{model}.module`"
             if model
@@ -254,12 +255,12 @@ def _synchronising(program: Program, value: Value) -> Atom | None:
     """Return the wrapper of DDP or FSDP1 that a value is for sure; None where it may be bare, or has nothing to
     synchronise.
     """
-    sharded = _sharded(value)
+    sharded = _sharded(program, value)
     if sharded is not None and sharded.const == "fsdp":
         made = program.call_of(sharded)
         return None if made is None or leaves_whole(made) else sharded
     wrappers = [atom for atom in value if atom.kind == Kind.WRAPPED and atom.const == "ddp"]
-    if not wrappers or value.has(Kind.BARE):
+    if not wrappers or value.has(Kind.BARE) or _of_own_group(program, wrappers):
         return None
     # `DDP = apex's` where its package is there: the other arm decides
     by_torch = [atom for atom in wrappers if not _is_of_apex(program, atom)]
@@ -294,7 +295,7 @@ def _called(program: Program, call: SourceCall) -> Atom | None:
         wrapper = _synchronising(program, call.receiver)
         if wrapper is not None and call.method == "generate" and wrapper.const != "fsdp":
             return None  # DDP has no such method
-    return None if wrapper is not None and call.within("summon_full_params") else wrapper
+    return None if wrapper is not None and wrapper.const == "fsdp" and is_whole(program, call) else wrapper
 
 
 def _forward_inside(
@@ -407,18 +408,24 @@ def _arguments(program: Program, call: SourceCall, function: tuple[int, int], wa
     found = {}
     for name, term in given_terms(call, function).items():
         value = call.term_value(term)
-        wrapper = _synchronising(program, value) if ways == ("ddp",) else _sharded(value)
+        wrapper = _synchronising(program, value) if ways == ("ddp",) else _sharded(program, value)
         if wrapper is not None:
             found[name] = wrapper
     return found
 
 
-def _sharded(value: Value) -> Atom | None:
-    """Return the wrapper of a model of which each rank has a part, where it can be no other."""
+def _sharded(program: Program, value: Value) -> Atom | None:
+    """Return the wrapper of a model of which each rank of the job has a part, where it can be no other."""
     wrapper = value.wrapped("fsdp", "deepspeed")
     if wrapper is None or value.has(Kind.BARE) or value.wrapped("ddp", "dp") is not None:
         return None
-    return wrapper
+    return None if _of_own_group(program, [wrapper]) else wrapper
+
+
+def _of_own_group(program: Program, wrappers: list[Atom]) -> bool:
+    """Return whether one of these wrappers is given a group: which ranks belong to it is not known here."""
+    made = (program.call_of(wrapper) for wrapper in wrappers)
+    return any(one is not None and program.is_of_own_group(one) for one in made)
 
 
 def _gathering(program: Program, call: SourceCall) -> tuple[str, SourceCall, Atom | None] | None:
@@ -426,7 +433,7 @@ def _gathering(program: Program, call: SourceCall) -> tuple[str, SourceCall, Ato
     for target in call.targets:
         if target in vocabulary.SHARDED:
             return None if _is_alone(program, call, target) else (target, call, None)
-    wrapper = _sharded(call.receiver)
+    wrapper = _sharded(program, call.receiver)
     if wrapper is not None and call.method in _GATHERING.get(str(wrapper.const), ()):
         return call.method, call, wrapper
     functions = program.functions(call)

@@ -639,12 +639,13 @@ class Program(UnusedCode):
                 group = call.argument_term(GROUPS.get(target), "group")
                 if group >= 0 and not self.evaluator.is_world(call.file, group):
                     return None
-                if call.gives(None, "process_group") and not self.evaluator.is_world(
-                    call.file, call.argument_term(None, "process_group")
-                ):
-                    return None
-                return target
+                return None if self.is_of_own_group(call) else target
         return None
+
+    def is_of_own_group(self, call: SourceCall) -> bool:
+        """Return whether a call is given a group, or a mesh, that may be other than the world: ``DDP(net, …)``."""
+        given = (call.argument_term(None, name) for name in ("process_group", "device_mesh", "mesh"))
+        return any(term >= 0 and not self.evaluator.is_world(call.file, term) for term in given)
 
     def is_generator(self, function: tuple[int, int]) -> bool:
         """Return whether a function yields."""

@@ -10,15 +10,18 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from .collective_sequences import who_runs
-from .models import leaves_whole, model_of_parameters, wrapper_of, wraps
+from .models import is_whole, leaves_whole, lines_near, model_of_parameters, wrapper_of, wraps
 from .program import Program, SourceCall
 from .values import FEW, Atom, Kind, Value
 
-_SCALERS = frozenset(["torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"])
+#: Scalers that exchange nothing with other ranks: where ``enabled`` stands among their arguments.
+_SCALERS = {"torch.amp.GradScaler": 5, "torch.amp.grad_scaler.GradScaler": 5, "torch.cuda.amp.GradScaler": 4}
+#: A type whose range makes infinite gradients rare.
+_BFLOAT16 = re.compile(r"bfloat16|bf16")
 #: Conditions that may keep a step from a sharded model.
 _DISTINGUISHES = re.compile(r"fsdp|shard|strategy|isinstance|parallel", re.IGNORECASE)
-#: What makes the parameters of the module inside whole, or gathers them.
-_WHOLE = ("summon_full_params", "state_dict_type", "_unshard_params", "unshard")
+#: What code has that lets the ranks agree on infinite gradients itself.
+_AGREES = re.compile(r"found_inf")
 
 
 @probe(rules.DC769)
@@ -40,10 +43,10 @@ def scalers_see_all_shards(program: Program) -> Iterator[Finding]:
         ):
             continue
         done.add(scaler)
-        enabled = scaler.constant(None, "enabled", True)
-        if enabled is False:
+        enabled = scaler.constant(_SCALERS[str(step.receiver.atoms[0].const)], "enabled", True)
+        if enabled is False or any(_AGREES.search(line) for line in lines_near(step)):
             continue
-        rare = enabled is not True or _in_bfloat16(program, step)
+        rare = enabled is not True or any(_BFLOAT16.search(line) for line in lines_near(step))
         yield scaler.found(
             rules.DC769,
             f"`{step.text()}` in {step.line_name} checks this rank's shard of FSDP only: a rank that finds inf skips "
@@ -77,14 +80,6 @@ def _sharded_by(program: Program, optimizer: Value | None) -> Atom | None:
     return None if wrap is None or leaves_whole(wrap) else wrapper
 
 
-def _in_bfloat16(program: Program, step: SourceCall) -> bool:
-    """Return whether code next to a step computes in bfloat16, whose range makes infinite gradients rare."""
-    return any(
-        "bfloat16" in call.text() or "bf16" in call.text()
-        for call in program.calls_named("autocast", "MixedPrecision", files={step.file})
-    )
-
-
 @probe(rules.DC705)
 def states_come_from_the_wrapper(program: Program) -> Iterator[Finding]:
     """The state of a model in FSDP comes from the wrapper: the module inside has only the shard of its rank."""
@@ -93,14 +88,14 @@ def states_come_from_the_wrapper(program: Program) -> Iterator[Finding]:
     for call in program.calls_named("state_dict"):
         who = call.reached_by
         inside = call.receiver
-        if who.who not in FEW or not who.traced or not inside.only(Kind.BARE) or call.within(*_WHOLE):
+        if who.who not in FEW or not who.traced or not inside.only(Kind.BARE) or is_whole(program, call):
             continue
         wrappers = [wrapper_of(atom, "fsdp") for atom in inside]
         wrapper = wrappers[0]
         if wrapper is None or None in wrappers:
             continue
         wrap = program.call_of(inside.atoms[0])
-        if wrap is None or leaves_whole(wrap):
+        if wrap is None or leaves_whole(wrap) or program.is_of_own_group(wrap):
             continue
         model = call.receiver_text.removesuffix(".module")
         yield call.found(

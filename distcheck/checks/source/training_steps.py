@@ -106,6 +106,8 @@ def _change(
     for optimizer, kept in optimizers_changed(program, call):
         if not _trained_later(program, call) and not call.loops:
             break
+        if _is_made_again(program, call):
+            break
         if _optimizes(program, optimizer, known) or (kept and keeps_wrapped_model(program, call, known)):
             return "changes the learning rate of a model in DDP, which has to be the same on all ranks", (), None
     averaged = _averaged(program, call)
@@ -184,6 +186,17 @@ def _trained_later(program: Program, call: SourceCall) -> bool:
         and (is_backward(other) or any(trains(program, function) for function in program.functions(other)))
         for row in lifted(program, call)
         for other in calls_in(program, (row.file, row.scope))
+    )
+
+
+def _is_made_again(program: Program, call: SourceCall) -> bool:
+    """Return whether all ranks make the same call after this one, or in the same loop."""
+    loop = call.loops[-1][0] if call.loops else 0
+    return any(
+        other.method == call.method
+        and not partial_guards(other)
+        and (other.number > call.number or (loop and any(number == loop for number, _ in other.blocks)))
+        for other in calls_in(program, (call.file, call.scope))
     )
 
 

@@ -17,7 +17,7 @@ def main():
         print(total)
     with FSDP.summon_full_params(model, writeback=False):
         if dist.get_rank() == 0:
-            print(model(torch.rand(2, 2)))
+            print(model.module.weight)
     whole = FSDP(torch.nn.Linear(2, 2), device_id=local_rank, sharding_strategy=ShardingStrategy.NO_SHARD)
     if dist.get_rank() == 0:
         with torch.no_grad():
