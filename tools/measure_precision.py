@@ -38,7 +38,7 @@ VERDICTS = ("right", "wrong", "arguable")
 LOUD = ("error", "warning")
 #: Findings of one rule in one repository: the same idiom, repeated, is one observation.
 MOST_ALIKE = 3
-#: Draws that served to find causes, the second from repositories that were chosen for what some rules look for: they
+#: Draws that served to find causes, the second from repositories that were chosen for what some rules report: they
 #: decide no level.
 DEVELOPMENT = frozenset({"2026-11-g", "2026-12-a"})
 #: A rule with fewer decided findings has no figure.
