@@ -16,6 +16,7 @@ import click
 
 from distcheck.core.configuration import Configuration
 from distcheck.core.model import Finding, NotApplicable, NotChecked, Report
+from distcheck.core.rank_evidence import OF_DOCUMENTS
 from distcheck.core.world import World
 from distcheck.launch.model import LaunchCommand
 from distcheck.rules import Selection
@@ -93,8 +94,12 @@ def _judge(file: LaunchFile, *, selection: Selection, configuration: Configurati
             else (finding.where.line, finding.where.end_line)
         ),
     )
+    kept = [
+        item._replace(evidence={key: value for key, value in item.evidence.items() if key not in OF_DOCUMENTS})
+        for item in heard.kept
+    ]
     # the facts are those of files, and no part of what is known of this host
-    return report._replace(findings=tuple(with_source(item, file) for item in heard.kept), facts={})
+    return report._replace(findings=tuple(with_source(item, file) for item in kept), facts={})
 
 
 def _program_of(files: LaunchFiles) -> Any:

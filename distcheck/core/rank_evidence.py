@@ -42,3 +42,7 @@ PEER_ACCESS = "peer_access"
 #: The script that reads a variable which no launch file sets, and words. The variable is set if another file names the
 #: script and has one of the words. Absent once these files are read.
 SET_BY_CALLERS = "set_by_callers"
+#: What ``lint`` resolves with the documents of a project, and drops then.
+OF_DOCUMENTS = frozenset(
+    [NEEDS, ONLY_LAUNCHED, UNREACHED, FOLDER_OPTION, OPTION_OF, AS_EXPECTED, LAUNCHER_API, PEER_ACCESS, SET_BY_CALLERS]
+)

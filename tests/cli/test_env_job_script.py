@@ -12,6 +12,7 @@ from distcheck.checks.host.limits import Limits
 from distcheck.checks.host.platform import Platform
 from distcheck.cli.env_job_script import with_options
 from distcheck.core.facts_file import dump_facts
+from distcheck.core.rank_evidence import OF_DOCUMENTS
 
 from .test_cli import distcheck, report_of
 
@@ -59,6 +60,20 @@ def test_the_findings_of_the_script_are_those_of_the_command(folder: Path) -> No
     result = distcheck("env", "--fail-on", "warning", "--", "sbatch", "train.sbatch", cwd=folder)
     assert result.returncode == 1
     assert "train.sbatch:6:1" in result.stdout
+
+
+def test_what_documents_would_show_is_no_evidence(folder: Path) -> None:
+    lines = ["#!/bin/bash", "#SBATCH --gres=gpu:4", "set -u", "export NCCL_P2P_DISABLE=1", "echo $SLURM_GPUS"]
+    (folder / "job.sbatch").write_text(
+        "\n".join([*lines, "srun torchrun --standalone --nproc-per-node=4 train.py", ""])
+    )
+    found = {
+        item["code"]: item["evidence"]
+        for item in report_of("env", "--", "sbatch", "job.sbatch", cwd=folder)["findings"]
+        if item["where"].get("path") == "job.sbatch"
+    }
+    assert found["DC114"].keys().isdisjoint(OF_DOCUMENTS)
+    assert found["DC818"].keys().isdisjoint(OF_DOCUMENTS)
 
 
 def test_options_of_the_command_win_over_directives(folder: Path) -> None:
