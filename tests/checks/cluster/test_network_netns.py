@@ -23,7 +23,8 @@ HOST = """
 import json, sys
 from distcheck.checks.cluster.connectivity import Doors, Listener, peers_of, try_hosts
 from distcheck.checks.cluster.records import from_json, to_json
-from distcheck.checks.cluster.membership_check import MembershipError, call_roll
+from distcheck.checks.cluster.membership_check import call_roll
+from distcheck.checks.cluster.membership_protocol import MembershipError
 
 rank, count, address, first, timeout_s, low, high = sys.argv[1:8]
 rank, count = int(rank), int(count)
