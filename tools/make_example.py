@@ -61,7 +61,7 @@ _UNSETTLED = (
     (re.compile(r"\belapsed s \d+(\.\d+)?"), "elapsed s 0"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[ T_]\d\d:\d\d:\d\d([.,]\d+)?"), "DATE"),
     (re.compile(r"\b[WIEF]\d{4} \d\d:\d\d:\d\d\.\d+ \d+"), "DATE"),
-    (re.compile(r"\b(pid|PID)(:? ?)\d+"), "PID"),
+    (re.compile(r"\b(pid|PID|process)(:? ?)\d+"), "PID"),
     (re.compile(r"0x[0-9a-f]{6,}"), "0x0"),
 )
 _LIMIT_S = 120
