@@ -13,7 +13,7 @@ from .models import is_backward, trains
 from .program import EventRow, Function, Program, SourceCall, cached
 from .several_ranks import signs
 from .summary import Block
-from .unnoticed_failures import catches, does_nothing, handlers
+from .unnoticed_failures import does_nothing, first_that_catches
 from .vocabulary import INIT, SPAWNS
 
 _EVERY_ERROR = frozenset(["Exception", "BaseException"])
@@ -32,7 +32,7 @@ def failed_training_ends_the_rank(program: Program) -> Iterator[Finding]:
             training = next((row for row in inner if isinstance(row, SourceCall) and _trains(program, row)), None)
             if training is None:
                 continue
-            exit_row = next((row for row in rows if _ends_well(row) and _is_finally_of(program, row, attempt)), None)
+            exit_row = next((row for row in rows if _ends_well(row) and _is_finally_of(row, attempt)), None)
             if exit_row is not None:
                 yield exit_row.found(
                     rules.DC748,
@@ -44,14 +44,7 @@ def failed_training_ends_the_rank(program: Program) -> Iterator[Finding]:
                     evidence=signs(exit_row),
                 )
                 continue
-            caught = next(
-                (
-                    one
-                    for one in handlers(program, file, attempt)
-                    if catches(program, file, program.blocks[file][one][2], _EVERY_ERROR)
-                ),
-                -1,
-            )
+            caught = first_that_catches(program, file, attempt, _EVERY_ERROR)
             if caught < 0 or not does_nothing(program, training, caught):
                 continue
             if not _is_the_last(program, (file, function), attempt) or not _is_entered_last(program, (file, function)):
@@ -107,7 +100,7 @@ def _ends_well(row: EventRow) -> bool:
     return row.positional == 0 or (given is not None and row.program.source(given) == "0")
 
 
-def _is_finally_of(program: Program, row: EventRow, attempt: Block) -> bool:
+def _is_finally_of(row: EventRow, attempt: Block) -> bool:
     """Return whether a row stands in the ``finally`` of a ``try``, and always runs there."""
     if not row.blocks:
         return False

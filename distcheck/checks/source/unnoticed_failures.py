@@ -86,8 +86,7 @@ def failed_collectives_end_the_rank(program: Program) -> Iterator[Finding]:
             around = [node for _, node in row.blocks if node[1] == "try"]
             if not around or (row.file, around[-1][4]) in seen:
                 continue
-            clauses = handlers(program, row.file, around[-1])
-            caught = next((one for one in clauses if catches(program, row.file, program.blocks[row.file][one][2])), -1)
+            caught = first_that_catches(program, row.file, around[-1])
             if caught < 0 or not does_nothing(program, row, caught):
                 continue
             if _is_a_trial(program, row, around[-1]) or any(kind == "while" for _, (_, kind, *_) in row.blocks):
@@ -189,6 +188,12 @@ def catches(program: Program, file: int, term: int, names: frozenset[str] = _CAU
     return any(last_name(terms, one) in names for one in inner)
 
 
+def first_that_catches(program: Program, file: int, attempt: Block, names: frozenset[str] = _CAUGHT) -> int:
+    """Return the block of the first ``except`` of a ``try`` that catches errors of these names, -1 if none does."""
+    clauses = handlers(program, file, attempt)
+    return next((one for one in clauses if catches(program, file, program.blocks[file][one][2], names)), -1)
+
+
 def _ends_or_repeats(program: Program, row: EventRow) -> bool:
     """Return whether a row of a handler ends the process, or tries to create the group once more."""
     if row.kind == "exit":
@@ -286,14 +291,7 @@ def errors_of_ranks_are_raised(program: Program) -> Iterator[Finding]:
             continue
         if call.constant(3, "join") is False or _is_a_trial(program, call, around[-1]):
             continue
-        caught = next(
-            (
-                one
-                for one in handlers(program, call.file, around[-1])
-                if catches(program, call.file, program.blocks[call.file][one][2], _CAUGHT_OF_RANKS)
-            ),
-            -1,
-        )
+        caught = first_that_catches(program, call.file, around[-1], _CAUGHT_OF_RANKS)
         if caught >= 0 and does_nothing(program, call, caught):
             line = program.blocks[call.file][caught][4]
             yield call.found(
