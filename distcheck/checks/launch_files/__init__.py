@@ -9,9 +9,9 @@ from __future__ import annotations
 #: The modules that hold probes; the others are readers and values.
 PROBES = (
     "batch_header", "blank_assignments", "configurations", "container_runs", "cut_lines", "exit_status", "launcher",
-    "lightning_nodes", "malformed", "node_clocks", "node_ranks", "parallel_sizes", "pods", "ports", "removed_options",
-    "rendezvous", "resources", "started_scripts", "typographic", "unknown_options", "unset_variables",
-    "variable_forwarding", "variables",
+    "lightning_nodes", "malformed", "node_clocks", "node_ranks", "parallel_sizes", "passed_local_rank", "pods", "ports",
+    "removed_options", "rendezvous", "resources", "started_scripts", "typographic", "unknown_options",
+    "unset_variables", "variable_forwarding", "variables",
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from distcheck.core.model import Finding
 from distcheck.launch.model import NODE_LAUNCHERS
 
-from .model import LaunchFile, LaunchFiles, LaunchSite
+from .model import LaunchFile, LaunchFiles, LaunchSite, Word
 from .paths import IN_OWN_FOLDER, normalized, the_one
 
 if TYPE_CHECKING:
@@ -230,3 +230,13 @@ def without_passed_options(findings: Iterable[Finding], started: Started) -> lis
 def _place(finding: Finding) -> tuple[object, ...]:
     where = finding.where
     return finding.code, where.path, where.cell, where.line, where.column
+
+
+def script_word(site: LaunchSite) -> Word | None:
+    """Return the word that names the script or module."""
+    at = len(site.words) - len(site.command.script_args) - 1
+    if 0 <= at < len(site.words):
+        word = site.words[at]
+        if word.text == site.command.script or (site.command.script is None and word.text.endswith(".py")):
+            return word
+    return None

@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
-from distcheck.core.rank_evidence import SINCE
 from distcheck.core.registry import probe
 from distcheck.core.wording import listed
-from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES
+from distcheck.launch.model import NODE_LAUNCHERS, RENDEZVOUS_VARIABLES
 from distcheck.launch.schedulers import task_starter
 from distcheck.rules.shared_fixes import MEET_BY_SLURM, ONE_TASK_A_NODE, processes_on_a_host
 
 from . import context
 from .counts import tasks_on_node
-from .model import LaunchFile, LaunchFiles, LaunchSite, Word
+from .model import LaunchFile, LaunchFiles, LaunchSite
 from .paths import normalized, the_one
-from .scripts import STARTED_BY, ScriptStart, Started, names_of
+from .scripts import STARTED_BY, ScriptStart, Started, names_of, script_word
 
 if TYPE_CHECKING:
     from distcheck.checks.source.program import EventRow, Program, SourceCall
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 _TAKES_RANKS = re.compile(
     r"\$\{?(RANK|LOCAL_RANK|WORLD_SIZE|NODE_RANK|MASTER_ADDR|OMPI_COMM_WORLD_(?:LOCAL_)?RANK|PMI_RANK)\b"
 )
-_LOCAL_RANK_OPTIONS = ("--local-rank", "--local_rank")
-_DEPRECATED = "torch.distributed.launch"
 #: Kinds of files whose command may be started by something outside the file.
 _OPEN_KINDS = frozenset({"dockerfile"})
 #: Pods whose operator starts the ranks itself.
@@ -352,16 +349,6 @@ def _replace_python(site: LaunchSite, number: str) -> tuple[Edit, ...]:
     return (site.words[at].span.replaced_by(f"torchrun --standalone {number}"),)
 
 
-def script_word(site: LaunchSite) -> Word | None:
-    """Return the word that names the script or module."""
-    at = len(site.words) - len(site.command.script_args) - 1
-    if 0 <= at < len(site.words):
-        word = site.words[at]
-        if word.text == site.command.script or (site.command.script is None and word.text.endswith(".py")):
-            return word
-    return None
-
-
 # two launchers
 
 
@@ -443,207 +430,6 @@ def _spawns(program: Program, script: int) -> Iterator[SourceCall]:
         functions = [atom.const for atom in target if atom.kind == "function"] if target is not None else []
         if inits & reached_by_calls(program, functions):
             yield call
-
-
-# the option with the local rank
-
-
-@probe(rules.DC207)
-def local_rank_is_passed_as_it_is_taken(launch_files: LaunchFiles, started: Started) -> Iterator[Finding]:
-    """A launcher passes the local rank as an option only to a script with that option, and a required one is passed."""
-    program = started.program
-    if program is None:
-        return
-    for start in started.starts:
-        command = start.site.command
-        if command.launcher not in NODE_LAUNCHERS or command.no_python or "script_args" in command.unknown:
-            continue
-        parser = parser_of(program, start.script)
-        if parser is None:
-            continue
-        if command.local_rank_argument is not None:
-            if (
-                parser.strict
-                and command.local_rank_argument not in parser.spellings
-                and is_whole(program, start.script)
-            ):
-                yield _not_taken(start, command.local_rank_argument, parser)
-        elif command.launcher in ELASTIC_LAUNCHERS and parser.option is not None and not parser.completed:
-            passed = any(word.partition("=")[0] in parser.spellings for word in command.script_args)
-            single = command.nproc in (None, "1") and "nproc" not in command.unknown
-            if not passed and (parser.required or (parser.used and not single)) and command.launcher != "accelerate":
-                yield _not_passed(start, parser)
-
-
-class _Parser(NamedTuple):
-    """How a script and its imports use options."""
-
-    #: the spellings of the option for the local rank
-    spellings: frozenset[str]
-    #: the call that adds it
-    option: SourceCall | None
-    #: ``parse_args``, which refuses unknown options
-    strict: bool
-    #: LOCAL_RANK is read somewhere, so the option is not the only source
-    completed: bool
-    required: bool
-    #: its value is used
-    used: bool
-
-
-def parser_of(program: Program, script: int) -> _Parser | None:
-    known: dict[int, _Parser | None] = program.notes.setdefault("parsers of scripts", {})
-    if script not in known:
-        known[script] = _find_parser(program, script)
-    return known[script]
-
-
-def _find_parser(program: Program, script: int) -> _Parser | None:
-    from distcheck.checks.source.device_uses import files_from
-    from distcheck.checks.source.environment_variables import reads
-
-    files = files_from(program, script)
-    made = [call for call in program.calls_to("argparse.ArgumentParser") if call.file in files]
-    if not made:
-        return None
-    spellings: set[str] = set()
-    option = None
-    swallows = False
-    for call in program.calls_named("add_argument", files=files):
-        own = [text_of_argument(call, position) for position in range(call.positional)]
-        takes = call.argument(None, "nargs")
-        swallows = swallows or (takes is not None and not isinstance(takes.constant, (str, int)))
-        if any(one in _LOCAL_RANK_OPTIONS for one in own):
-            spellings.update(one for one in own if one is not None)
-            option = call
-    parsing = list(program.calls_named("parse_args", "parse_known_args", files=files))
-    # a parser that first takes some options and then all of them refuses what it does not know
-    parses = {call.method for call in parsing if not _is_only_first(call, parsing)}
-    completed = any(read.name == "LOCAL_RANK" and read.row.file in files for read in reads(program))
-    completed = completed or any(
-        call.file in files for call in program.calls_to("torch.distributed.get_node_local_rank")
-    )
-    dest = (None if option is None else _keyword(option, "dest")) or "local_rank"
-    used = option is not None and any(
-        re.search(rf"\.{re.escape(str(dest))}\b", program.index.files[one].text) for one in files
-    )
-    return _Parser(
-        frozenset(spellings),
-        option,
-        parses == {"parse_args"} and not swallows and any(_is_reached(program, script, call) for call in parsing),
-        completed or program.framework(script) is not None,
-        option is not None and _keyword(option, "required") is True,
-        used,
-    )
-
-
-def _is_reached(program: Program, script: int, call: SourceCall) -> bool:
-    """Return whether a script gets to a call, or imports a module that makes it."""
-    from distcheck.checks.source.device_uses import roots_of
-
-    return (script, 0) in roots_of(program, call) or (call.at_module_level and not call.inside("if"))
-
-
-def _is_only_first(call: SourceCall, parsing: list[SourceCall]) -> bool:
-    """Return whether ``parse_known_args`` is followed by ``parse_args`` of the same parser, for the same arguments."""
-    return call.method == "parse_known_args" and any(
-        other.method == "parse_args"
-        and (other.file, other.scope, other.receiver_text) == (call.file, call.scope, call.receiver_text)
-        and other.number > call.number
-        and not other.inside("if", "else", "try", "except", "for", "while")
-        and not other.positional
-        and not other.keywords
-        for other in parsing
-    )
-
-
-def text_of_argument(call: SourceCall, position: int) -> str | None:
-    value = call.argument(position)
-    constant = None if value is None else value.constant
-    return constant if isinstance(constant, str) else None
-
-
-def _keyword(call: SourceCall, name: str) -> object:
-    value = call.argument(None, name)
-    return None if value is None else value.constant
-
-
-def is_whole(program: Program, script: int) -> bool:
-    """Return whether the project adds all options of a parser: it has no parents, and no other code gets it."""
-    known: dict[int, bool] = program.notes.setdefault("whole parsers of scripts", {})
-    if script not in known:
-        known[script] = all(not _adds_unseen(call) for call in _calls_of(program, script))
-    return known[script]
-
-
-def _calls_of(program: Program, script: int) -> Iterator[SourceCall]:
-    """Yield the calls of a script and of its imports."""
-    from distcheck.checks.source.device_uses import files_from
-    from distcheck.checks.source.program import SourceCall
-
-    for file in files_from(program, script):
-        for number, event in enumerate(program.index.files[file].summary.events):
-            if event[0] == "call":
-                yield SourceCall(program, file, number)
-
-
-def _adds_unseen(call: SourceCall) -> bool:
-    """Return whether a call may add options outside the project."""
-    if call.is_to("argparse.ArgumentParser"):
-        return call.has_star or call.gives(None, "parents")
-    roots = (*call.term[2], *(value for _, value in call.term[3]))
-    if not roots or call.is_to("deepspeed.add_config_arguments") or call.program.functions(call):
-        return False
-    return any(
-        atom.kind == "result" and atom.const == "argparse.ArgumentParser"
-        for root in roots
-        for atom in call.term_value(root)
-    )
-
-
-def _not_taken(start: ScriptStart, given: str, parser: _Parser) -> Finding:
-    site = start.site
-    other = next(iter(sorted(parser.spellings)), None)
-    does = f"knows {other} only" if other else "knows no such option"
-    word = script_word(site)
-    # older releases pass the other spelling
-    old = site.command.launcher == _DEPRECATED and parser.spellings.intersection(_LOCAL_RANK_OPTIONS)
-    since_torch = {SINCE: "2.0"} if old else {}
-    launcher = "python -m torch.distributed.launch" if site.command.launcher == _DEPRECATED else site.command.launcher
-    since = " from torch 2.0 on" if site.command.launcher == _DEPRECATED else ""
-    how = (
-        f'start it with torchrun, which passes none, and read int(os.environ["LOCAL_RANK"]) in {start.path}'
-        if site.command.launcher == _DEPRECATED
-        else f'add parser.add_argument("--local_rank", type=int, default=-1) to {start.path}, or give deepspeed '
-        "--no_local_rank and read LOCAL_RANK"
-    )
-    return rules.DC207.found(
-        f"{launcher} adds {given}=N to the arguments of {start.path}{since}, whose parser {does} and ends with "
-        f'"unrecognized arguments: {given}=0"',
-        where=site.where(word, object=start.path),
-        evidence={"script": start.path, "option": given, **since_torch, **_flow(parser)},
-        fix=Fix(how, where="code"),
-    )
-
-
-def _not_passed(start: ScriptStart, parser: _Parser) -> Finding:
-    site = start.site
-    option = parser.option
-    spelled = sorted(parser.spellings & set(_LOCAL_RANK_OPTIONS))[0] if parser.spellings else "--local_rank"
-    what = "ends at once, since that is required" if parser.required else "takes the default of it in every rank"
-    word = script_word(site)
-    return rules.DC207.found(
-        f"{site.command.launcher} passes no {spelled}, and {start.path} {what}"
-        + (f" ({option.path}:{option.line})" if option is not None else ""),
-        where=site.where(word, object=start.path),
-        evidence={"script": start.path, "option": spelled, **_flow(parser)},
-        fix=Fix(f'read int(os.environ["LOCAL_RANK"]) in {start.path}, which torchrun sets for each rank', where="code"),
-    )
-
-
-def _flow(parser: _Parser) -> dict[str, list[str]]:
-    option = parser.option
-    return {} if option is None else {"flow": [f"{option.path}:{option.line}: {option.text()}"]}
 
 
 # the local rank and the global one
@@ -764,116 +550,3 @@ def _with_nodes(finding: Finding, line: _LineOfNodes, worst: Severity) -> Findin
         message=f"{finding.message}, and {place} starts it {how}",
         evidence={**finding.evidence, STARTED_BY: place},
     )
-
-
-# the old launcher
-
-
-@probe(rules.DC801)
-def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started) -> Iterator[Finding]:
-    """No launch line uses torch.distributed.launch."""
-    starts = {id(start.site): start for start in started.starts}
-    for _, site in launch_files.sites():
-        if site.command.launcher != _DEPRECATED or not context.is_complete(site):
-            continue
-        word = _module_word(site)
-        start = starts.get(id(site))
-        edits = _to_torchrun(site, word)
-        ready = start is not None and _reads_local_rank(started, start, site)
-        adds = site.command.local_rank_argument
-        env_option = next((one.text for one in site.words if one.text in ("--use_env", "--use-env")), None)
-        yield rules.DC801.found(
-            "torch.distributed.launch is deprecated"
-            # torch 2.0 changed the spelling
-            + (
-                f", and adds {adds} (before torch 2.0: --local_rank) to the script's arguments"
-                if adds
-                else "; torchrun does the same"
-            ),
-            where=site.where(word, object=_DEPRECATED),
-            # torch 1.9 deprecated it, and 1.10 brought torchrun
-            evidence={SINCE: "1.10"} if start is None else {"script": start.path, SINCE: "1.10"},
-            fix=Fix(
-                "replace it by torchrun, which has the same options"
-                + (f" but {env_option}: leave that out" if env_option else "")
-                + (f"; {start.path} reads LOCAL_RANK" if ready and start is not None else "")
-                + ("" if ready or not adds else _what_the_script_needs(started, start)),
-                edits=edits,
-                safe=bool(edits) and ready,
-                where="launch-line",
-                risk="a script that only knows --local-rank then gets no local rank" if edits and not ready else None,
-            ),
-        )
-
-
-def _what_the_script_needs(started: Started, start: ScriptStart | None) -> str:
-    """Return what has to change in a script before torchrun starts it, which passes no ``--local-rank``."""
-    if start is None:
-        return '; it passes no --local-rank: a script with that option reads int(os.environ["LOCAL_RANK"]) instead'
-    from distcheck.checks.source.device_uses import files_from
-    from distcheck.checks.source.environment_variables import reads
-
-    program = started.program
-    files = () if program is None else files_from(program, start.script)
-    if program is not None and any(read.name == "LOCAL_RANK" and read.row.file in files for read in reads(program)):
-        return f"; it passes no --local-rank, so {start.path} must use LOCAL_RANK, which it reads, and no option"
-    return f'; first read int(os.environ["LOCAL_RANK"]) in {start.path}: torchrun passes no --local-rank'
-
-
-def _module_word(site: LaunchSite) -> Word | None:
-    for word in site.words:
-        if word.text == _DEPRECATED or word.text.endswith("torch/distributed/launch.py"):
-            return word
-    return None
-
-
-def _reads_local_rank(started: Started, start: ScriptStart, site: LaunchSite) -> bool:
-    """Return whether the script reads the local rank from the environment and needs no option for it."""
-    program = started.program
-    if program is None:
-        return False
-    from distcheck.checks.source.device_uses import files_from
-    from distcheck.checks.source.environment_variables import reads
-
-    files = files_from(program, start.script)
-    if not any(read.name == "LOCAL_RANK" and read.row.file in files for read in reads(program)):
-        return False
-    if site.command.local_rank_argument is None:
-        return True
-    options = [
-        call
-        for call in program.calls_named("add_argument", "option", files=files)
-        if any(text_of_argument(call, position) in _LOCAL_RANK_OPTIONS for position in range(call.positional))
-    ]
-    return not options
-
-
-def _to_torchrun(site: LaunchSite, word: Word | None) -> tuple[Edit, ...]:
-    """Return the edits that replace ``python -m`` and the module by torchrun, without ``--use-env``."""
-    if word is None or word.origins or word.text != _DEPRECATED or _DEPRECATED not in word.written:
-        return ()
-    at = site.words.index(word)
-    python, option = (site.words[at - 2], site.words[at - 1]) if at >= 2 else (None, None)
-    plain = (
-        python is not None
-        and option is not None
-        and re.fullmatch(r"python[\d.]*", python.written) is not None
-        and option.written == "-m"
-        and word.written == _DEPRECATED
-        and python.span.line == word.span.end_line
-        and option.span.column == python.span.end_column + 1
-        and word.span.column == option.span.end_column + 1
-    )
-    if plain and python is not None:
-        end = word.span
-        edits = [python.span._replace(end_line=end.end_line, end_column=end.end_column).replaced_by("torchrun")]
-    else:
-        edits = [word.span.replaced_by(word.written.replace(_DEPRECATED, "torch.distributed.run"))]
-    for index in range(at + 1, len(site.words) - len(site.command.script_args)):
-        flag = site.words[index]
-        if flag.text in ("--use_env", "--use-env"):
-            before = site.words[index - 1].span
-            if flag.origins or before.end_line != flag.span.line or flag.written != flag.text:
-                return ()
-            edits.append(flag.span._replace(line=before.end_line, column=before.end_column).replaced_by(""))
-    return tuple(edits)

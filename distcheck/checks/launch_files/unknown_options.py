@@ -15,8 +15,8 @@ from distcheck.launch.schedulers import task_starter
 
 from .context import edit_word
 from .model import LaunchFiles, LaunchSite, Word
+from .script_parsers import is_whole, parser_of, text_of_argument
 from .scripts import ScriptStart, Started
-from .started_scripts import is_whole, parser_of, text_of_argument
 
 if TYPE_CHECKING:
     from distcheck.checks.source.program import Program, SourceCall

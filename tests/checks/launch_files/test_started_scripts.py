@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from distcheck.checks.launch_files.model import Allocation, FileSetting, LaunchFile, LaunchFiles, Pods, Scalar
-from distcheck.checks.launch_files.scripts import Started, find_started
-from distcheck.checks.launch_files.started_scripts import (
+from distcheck.checks.launch_files.passed_local_rank import (
     launch_line_has_the_old_launcher,
     local_rank_is_passed_as_it_is_taken,
+)
+from distcheck.checks.launch_files.scripts import Started, find_started
+from distcheck.checks.launch_files.started_scripts import (
     plain_python_starts_ranks,
     ranks_are_mixed_up_on_several_nodes,
     ranks_spawn_ranks,
