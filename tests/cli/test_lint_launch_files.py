@@ -562,6 +562,45 @@ def test_the_fix_names_what_the_script_needs(tmp_path: Path, script: str | None,
     assert text in finding["fix"]["text"]
 
 
+@pytest.mark.parametrize(
+    ("option", "plain"),
+    [
+        ('"--local-rank", type=int', "0"),
+        ('"--local_rank", type=int, default=-1', "-1"),
+        ('"--local-rank", "--local_rank", type=int, default=None', "None"),
+        ('"--local_rank", "--local-rank", type=int, required=True', "0"),
+    ],
+)
+def test_torchrun_replaces_the_old_launcher_where_the_option_gets_the_variable(
+    tmp_path: Path, option: str, plain: str
+) -> None:
+    script = f"import argparse\n\nparser = argparse.ArgumentParser()\nparser.add_argument({option})\n"
+    folder = jobs(tmp_path, a_sh="#!/bin/bash\n" + OLD, train_py=script + "print(parser.parse_args().local_rank)\n")
+    fixed = ("lint", "--isolated", "--no-cache", "--select", "DC801", "--fix")
+    assert lint(folder, *fixed[1:]).returncode == 0
+    assert (folder / "a.sh").read_text().endswith(OLD)
+    assert lint(folder, *fixed[1:], "--unsafe-fixes").returncode == 0
+    assert (folder / "a.sh").read_text().endswith("torchrun --nproc_per_node=8 train.py\n")
+
+    def printed(*arguments: str, **variables: str) -> str:
+        command = [sys.executable, "train.py", *arguments]
+        return subprocess.check_output(command, cwd=folder, env=environment() | variables, text=True).strip()
+
+    assert (printed(LOCAL_RANK="3"), printed()) == ("3", plain)
+    assert (printed("--local-rank=2"), printed("--local_rank=2")) == ("2", "2")
+
+
+@pytest.mark.parametrize(
+    "option",
+    ['"--local-rank", **more', '"--local_rank", default=None', '"--local-rank", type=int, default=first(\n    1)'],
+)
+def test_the_old_launcher_stays_where_the_script_would_lose_its_local_rank(tmp_path: Path, option: str) -> None:
+    script = f"import argparse\n\nparser = argparse.ArgumentParser()\nparser.add_argument({option})\n"
+    folder = jobs(tmp_path, a_sh="#!/bin/bash\n" + OLD, train_py=script + "print(parser.parse_args().local_rank)\n")
+    (finding,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC801", cwd=folder)["findings"]
+    assert not finding["fix"]["edits"]
+
+
 def test_the_fix_says_which_option_torchrun_has_not(tmp_path: Path) -> None:
     folder = jobs(tmp_path, a_sh="#!/bin/bash\n" + WITHOUT_OPTION)
     (finding,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC801", cwd=folder)["findings"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix
@@ -103,9 +104,11 @@ def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started
             continue
         word = _module_word(site)
         start = starts.get(id(site))
-        edits = _to_torchrun(site, word)
-        ready = start is not None and _reads_local_rank(started, start, site)
         adds = site.command.local_rank_argument
+        needs = _what_the_script_needs(started, start) if adds else _Needs("", (), safe=True)
+        edits = () if needs.edits is None else _to_torchrun(site, word)
+        edits += (needs.edits or ()) if edits else ()
+        loses = bool(edits) and not needs.safe
         env_option = next((one.text for one in site.words if one.text in ("--use_env", "--use-env")), None)
         yield rules.DC801.found(
             "torch.distributed.launch is deprecated"
@@ -121,28 +124,53 @@ def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started
             fix=Fix(
                 "replace it by torchrun, which has the same options"
                 + (f" but {env_option}: leave that out" if env_option else "")
-                + (f"; {start.path} reads LOCAL_RANK" if ready and start is not None else "")
-                + ("" if ready or not adds else _what_the_script_needs(started, start)),
+                + needs.text,
                 edits=edits,
-                safe=bool(edits) and ready,
+                safe=bool(edits) and needs.safe,
                 where="launch-line",
-                risk="a script that only knows --local-rank then gets no local rank" if edits and not ready else None,
+                risk="a script that only knows --local-rank then gets no local rank" if loses else None,
             ),
         )
 
 
-def _what_the_script_needs(started: Started, start: ScriptStart | None) -> str:
-    """Return what has to change in a script before torchrun starts it, which passes no ``--local-rank``."""
-    if start is None:
-        return '; it passes no --local-rank: a script with that option reads int(os.environ["LOCAL_RANK"]) instead'
+class _Needs(NamedTuple):
+    """What a script needs before torchrun starts it, which passes no ``--local-rank``."""
+
+    #: for the text of the fix
+    text: str
+    #: None if the script would lose its local rank, and no edit is known
+    edits: tuple[Edit, ...] | None
+    #: whether the script is known, and then has its local rank
+    safe: bool
+
+
+def _what_the_script_needs(started: Started, start: ScriptStart | None) -> _Needs:
+    program = started.program
+    if start is None or program is None:
+        text = '; it passes no --local-rank: a script with that option reads int(os.environ["LOCAL_RANK"]) instead'
+        return _Needs(text, (), safe=False)
     from distcheck.checks.source.device_uses import files_from
     from distcheck.checks.source.environment_variables import reads
+    from distcheck.checks.source.local_rank_options import needs_the_option, takes_variable
 
-    program = started.program
-    files = () if program is None else files_from(program, start.script)
-    if program is not None and any(read.name == "LOCAL_RANK" and read.row.file in files for read in reads(program)):
-        return f"; it passes no --local-rank, so {start.path} must use LOCAL_RANK, which it reads, and no option"
-    return f'; first read int(os.environ["LOCAL_RANK"]) in {start.path}: torchrun passes no --local-rank'
+    files = files_from(program, start.script)
+    reader = any(read.name == "LOCAL_RANK" and read.row.file in files for read in reads(program))
+    options = [
+        call
+        for call in program.calls_named("add_argument", "option", files=files)
+        if any(text_of_argument(call, position) in LOCAL_RANK_OPTIONS for position in range(call.positional))
+    ]
+    needed = [call for call in options if needs_the_option(program, call, frozenset(files))]
+    if reader and not needed:
+        return _Needs(f"; {start.path} reads LOCAL_RANK", (), safe=True)
+    made = [takes_variable(program, call) for call in needed]
+    return _Needs(
+        f"; it passes no --local-rank, so {start.path} must use LOCAL_RANK, which it reads, and no option"
+        if reader
+        else f'; first read int(os.environ["LOCAL_RANK"]) in {start.path}: torchrun passes no --local-rank',
+        tuple(edit for edits in made for edit in edits) if all(made) else None,
+        safe=False,
+    )
 
 
 def _module_word(site: LaunchSite) -> Word | None:
@@ -150,27 +178,6 @@ def _module_word(site: LaunchSite) -> Word | None:
         if word.text == _DEPRECATED or word.text.endswith("torch/distributed/launch.py"):
             return word
     return None
-
-
-def _reads_local_rank(started: Started, start: ScriptStart, site: LaunchSite) -> bool:
-    """Return whether the script reads the local rank from the environment and needs no option for it."""
-    program = started.program
-    if program is None:
-        return False
-    from distcheck.checks.source.device_uses import files_from
-    from distcheck.checks.source.environment_variables import reads
-
-    files = files_from(program, start.script)
-    if not any(read.name == "LOCAL_RANK" and read.row.file in files for read in reads(program)):
-        return False
-    if site.command.local_rank_argument is None:
-        return True
-    options = [
-        call
-        for call in program.calls_named("add_argument", "option", files=files)
-        if any(text_of_argument(call, position) in LOCAL_RANK_OPTIONS for position in range(call.positional))
-    ]
-    return not options
 
 
 def _to_torchrun(site: LaunchSite, word: Word | None) -> tuple[Edit, ...]:

@@ -140,6 +140,11 @@ def _completed(program: Program, call: SourceCall, files: set[int]) -> bool:
     return False
 
 
+def needs_the_option(program: Program, call: SourceCall, files: frozenset[int]) -> bool:
+    """Return whether a script uses the value of an option, and does not get it from LOCAL_RANK."""
+    return is_read(program, files, _destination(call)) and not _completed(program, call, set(files))
+
+
 def _of_local_rank(atom: Atom) -> bool:
     return atom.const == "LOCAL_RANK" and atom.kind in (Kind.ENV_TEXT, Kind.LOCAL_RANK)
 
@@ -181,7 +186,7 @@ def _one_spelling(
         )
     else:
         why = "torchrun passes no such option, so every rank uses the default"
-    edits = _both_spellings(program, call)
+    edits = takes_variable(program, call)
     return call.found(
         rules.DC207,
         f"{spelling} is the only spelling of this option: {why}",
@@ -210,8 +215,14 @@ def _scripts_of(program: Program, call: SourceCall, *, strict: bool) -> dict[str
     }
 
 
-def _both_spellings(program: Program, call: SourceCall) -> tuple[Edit, ...]:
+def _type_of(program: Program, call: SourceCall) -> str | None:
+    span = call.argument_span(None, "type")
+    return None if span is None else program.source(span)
+
+
+def takes_variable(program: Program, call: SourceCall) -> tuple[Edit, ...]:
     """Return the edits that make an option take both spellings, and LOCAL_RANK for its default; none if not sure."""
+    spelled = {call.constant(item) for item in range(call.positional)}
     position = next((item for item in range(call.positional) if call.constant(item) in LOCAL_RANK_OPTIONS), -1)
     span = call.argument_span(position)
     place = import_place(program, call.file)
@@ -220,21 +231,24 @@ def _both_spellings(program: Program, call: SourceCall) -> tuple[Edit, ...]:
     quote = program.source(span)[:1]
     if quote not in ("'", '"'):
         return ()
-    edits = [span.replaced_by(f"{quote}--local-rank{quote}, {quote}--local_rank{quote}")]
-    default = call.argument_span(None, "default")
+    both = spelled.issuperset(LOCAL_RANK_OPTIONS)
+    edits = [] if both else [span.replaced_by(f"{quote}--local-rank{quote}, {quote}--local_rank{quote}")]
+    default, required = call.argument_span(None, "default"), call.argument_span(None, "required")
+    variable = 'default=int(os.environ.get("LOCAL_RANK", 0))'
     if default is not None:
         old = program.source(default)
-        if "\n" in old:
+        if "\n" in old or (old == "None" and _type_of(program, call) != "int"):
             return ()
-        edits.append(default.replaced_by(f'int(os.environ.get("LOCAL_RANK", {old}))'))
-    else:
-        added = program.argument_edit(call, 'default=int(os.environ.get("LOCAL_RANK", 0))')
+        # argparse converts a default that is text, and leaves None as it is
+        new = 'os.environ.get("LOCAL_RANK")' if old == "None" else f'int(os.environ.get("LOCAL_RANK", {old}))'
+        edits.append(default.replaced_by(new))
+    elif required is None:
+        added = program.argument_edit(call, variable)
         if added is None:
             return ()
         edits.append(added)
-    required = call.argument_span(None, "required")
     if required is not None:
-        edits.append(required.replaced_by("False"))
+        edits.append(required.replaced_by("False" if default is not None else f"False, {variable}"))
     if place:
         edits.append(import_edit(call.path, place))
     return tuple(edits)
