@@ -18,7 +18,7 @@ from .values import Kind
 
 #: What a program mentions that decides itself when gradients are averaged.
 _DECIDES = re.compile(
-    r"no_sync|grad_sync|gradient_sync|(dis|en)able_allreduce|register_comm_hook|(?<!itertools\.)accumulate\(|_do_sync"
+    r"no_sync|grad_sync(?!\s*==)|gradient_sync|(dis|en)able_allreduce|register_comm_hook|(?<!itertools\.)accumulate\(|_do_sync"
 )
 #: Objects that step: optimizers and what scales their loss.
 _STEPPERS = re.compile(r"opt(im|$|_)|scaler", re.IGNORECASE)

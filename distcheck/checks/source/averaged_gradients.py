@@ -295,6 +295,7 @@ def accumulation_ends_with_averaging(program: Program) -> Iterator[Finding]:
     known = wraps(program, "ddp", "fsdp")
     if not known:
         return
+    yield from _set_after_the_forward_pass(program)
     for call in program.calls_named("no_sync"):
         if not call.receiver.wrapped("ddp", "fsdp"):
             continue
@@ -311,6 +312,64 @@ def accumulation_ends_with_averaging(program: Program) -> Iterator[Finding]:
             if found is not None:
                 message, fix = found
                 yield call.found(rules.DC759, message, fix=fix, severity=call.milder_in_tests(rules.DC759))
+
+
+_FLAG = "require_backward_grad_sync"
+
+
+def _set_after_the_forward_pass(program: Program) -> Iterator[Finding]:
+    """The flag of DDP that its forward pass reads, set between the forward and the backward pass of an iteration.
+
+    Each backward pass then averages if the iteration before was to: the first one of an accumulation does, and the last
+    one does not (torch 2.13, ``DistributedDataParallel._pre_forward``).
+    """
+    flags = [row for row in program.rows("attribute") if row.payload[1] == _FLAG]
+    for row in flags:
+        model, _, value = row.payload
+        if not row.loops or row.terms[value][0] == "k":
+            continue
+        loop, turns = row.loops[-1]
+        rows = [call for call in calls_in(program, (row.file, row.scope)) if _is_below(call, loop)]
+        forward = [call for call in rows if _runs_forward(program, call, model)]
+        backward = [call for call in rows if is_backward(call)]
+        before = [call for call in forward if call.number < row.number]
+        if (
+            len(before) != len(forward)
+            or not before
+            or not any(call.number > row.number for call in backward)
+            or any(before[-1].number < call.number < row.number for call in backward)
+            or any(_is_below(other, loop) and other.number < before[-1].number for other in _alike(row, flags))
+            or _turns_once(program, row, turns)
+        ):
+            continue
+        yield row.found(
+            rules.DC759,
+            f"`{before[-1].text()}` in {before[-1].line_name} reads this flag before it is set: the last backward pass "
+            "of an accumulation averages nothing, so replicas drift apart",
+            fix=f"set it before the forward pass in {before[-1].line_name}",
+            severity=row.milder_in_tests(rules.DC759),
+            forward=before[-1].as_step(),
+        )
+
+
+def _runs_forward(program: Program, call: SourceCall, model: int) -> bool:
+    """Return whether a call is the forward pass of a model in DDP, or one of a function that has it."""
+    if call.callee.wrapped("ddp"):
+        return bool(call.term[1] == model)
+    return any(
+        inner.callee.wrapped("ddp") for function in program.functions(call)[:1] for inner in calls_in(program, function)
+    )
+
+
+def _alike(row: EventRow, flags: list[EventRow]) -> Iterator[EventRow]:
+    return (other for other in flags if other != row and (other.file, other.scope) == (row.file, row.scope))
+
+
+def _turns_once(program: Program, row: EventRow, turns: int) -> bool:
+    """Return whether a loop is ``range(1)``: there is nothing to accumulate."""
+    head = row.terms[turns]
+    once: bool = head[0] == "c" and len(head[2]) == 1 and program.evaluator.value(row.file, head[2][0]).constant == 1
+    return once
 
 
 def _is_below(row: EventRow, block: int) -> bool:
