@@ -63,8 +63,6 @@ _VALUES = {
     False: '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)',
     True: "$((10000 + SLURM_JOB_ID % 20000))",
 }
-#: Options of ``command`` that only search a program.
-_WHICH_OPTIONS = frozenset({"-v", "-V"})
 
 
 @probe(rules.DC102)
@@ -269,8 +267,6 @@ def _has_blank(file: LaunchFile, site: LaunchSite) -> bool:
 def _options(site: LaunchSite) -> Iterator[Finding]:
     """Yield the options that the launcher refuses."""
     command = site.command
-    if "command" in command.wrappers and any(word.text in _WHICH_OPTIONS for word in site.words):
-        return
     elastic = command.launcher in ELASTIC_LAUNCHERS
     for problem in command.problems:
         plain = problem.word.lstrip("-").replace("_", "-")

@@ -151,7 +151,7 @@ def _what_the_script_needs(started: Started, start: ScriptStart | None) -> _Need
         return _Needs(text, (), safe=False)
     from distcheck.checks.source.device_uses import files_from
     from distcheck.checks.source.environment_variables import reads
-    from distcheck.checks.source.local_rank_options import needs_the_option, takes_variable
+    from distcheck.checks.source.local_rank_options import is_completed, takes_variable
 
     files = files_from(program, start.script)
     reader = any(read.name == "LOCAL_RANK" and read.row.file in files for read in reads(program))
@@ -160,7 +160,7 @@ def _what_the_script_needs(started: Started, start: ScriptStart | None) -> _Need
         for call in program.calls_named("add_argument", "option", files=files)
         if any(text_of_argument(call, position) in LOCAL_RANK_OPTIONS for position in range(call.positional))
     ]
-    needed = [call for call in options if needs_the_option(program, call, frozenset(files))]
+    needed = [call for call in options if not is_completed(program, call, set(files))]
     if reader and not needed:
         return _Needs(f"; {start.path} reads LOCAL_RANK", (), safe=True)
     made = [takes_variable(program, call) for call in needed]

@@ -282,9 +282,7 @@ class _CommandReader(Builtins):
                 return GOES_ON
             if name == "exec" and len(fields) == 1:
                 return GOES_ON
-        # "command -v torchrun" starts nothing
-        looks_up = name == "command" and len(fields) > 1 and fields[1].text.startswith(("-v", "-V"))
-        if may_start_ranks(name) and not looks_up:
+        if may_start_ranks(name):
             self._launch(fields, assignments, stdin, node)
             return EXITS if name == "exec" and not self.context.background else GOES_ON
         for child in assignments:

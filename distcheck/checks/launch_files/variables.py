@@ -82,6 +82,10 @@ class SettingGroup(NamedTuple):
     settings: Mapping[str, FileSetting]
 
 
+#: A comment, or a command that only shows values or tests that they are set.
+_PRINTS = re.compile(r"\s*(#|echo\b|printf\b|:\s)")
+
+
 @probe(rules.DC110)
 def names_are_known(launch_files: LaunchFiles, configuration: Configuration | Unavailable) -> Iterator[Finding]:
     """Every variable with a library's prefix is one that the library reads."""
@@ -94,9 +98,16 @@ def names_are_known(launch_files: LaunchFiles, configuration: Configuration | Un
             # the file may set the option from another variable
             if setting.value is None and "torchrun does not read it" in finding.message:
                 continue
-            yield finding
+            if not _is_read_by(group.file, finding.where.variable or ""):
+                yield finding
 
     yield from _judged(launch_files, configuration, judge, only_known=False)
+
+
+def _is_read_by(file: LaunchFile, name: str) -> bool:
+    """Return whether a script itself uses a variable: not to print it, nor to hand it on under its own name."""
+    use = re.compile(rf"(?<!{re.escape(name)}=)(?<!{re.escape(name)}=[\"'])\$\{{?{re.escape(name)}\b")
+    return any(use.search(line) and not _PRINTS.match(line) for line in file.lines)
 
 
 @probe(rules.DC111)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any
 
 from distcheck import rules
@@ -55,7 +55,7 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
         scripts = _scripts(program, call)
         files = used_files(program, file).union(*(used_files(program, script) for script in scripts))
         spelling, reader = every.pop(), bool(readers.intersection(files))
-        if _completed(program, call, files) or (reader and spelling == LOCAL_RANK_OPTIONS[1]):
+        if is_completed(program, call, files) or (reader and spelling == LOCAL_RANK_OPTIONS[1]):
             continue
         dest = _destination(call)
         together = frozenset(files).union(program.index.importers(file))
@@ -126,7 +126,7 @@ def _is_taken_whole(program: Program, files: frozenset[int]) -> bool:
 _PASSED_BY_OTHERS = ("accelerate", "lightning", "pytorch_lightning", "ray.train", "transformers.Trainer")
 
 
-def _completed(program: Program, call: SourceCall, files: set[int]) -> bool:
+def is_completed(program: Program, call: SourceCall, files: Set[int]) -> bool:
     """Whether an option gets its value from LOCAL_RANK: as its default, or assigned where it was parsed or is used."""
     default = call.argument(None, "default")
     if default is not None and any(_of_local_rank(atom) for atom in default):
@@ -138,11 +138,6 @@ def _completed(program: Program, call: SourceCall, files: set[int]) -> bool:
             if any(_of_local_rank(atom) for number in terms for atom in row.term_value(number)):
                 return True
     return False
-
-
-def needs_the_option(program: Program, call: SourceCall, files: frozenset[int]) -> bool:
-    """Return whether a script uses the value of an option, and does not get it from LOCAL_RANK."""
-    return is_read(program, files, _destination(call)) and not _completed(program, call, set(files))
 
 
 def _of_local_rank(atom: Atom) -> bool:
