@@ -409,7 +409,7 @@ def _wrapper(program: str, wrapper: Wrapper, words: list[str], draft: Draft, dep
         return None
     draft.wrappers.append(program)
     if program == "command" and any(option in ("-v", "-V") for option, _ in own.options):
-        draft.launcher = "other"  # it only looks the program up
+        draft.launcher = "other"  # it only searches for the program
         return None
     keeps_environment = program != "sudo" or any(option in ("-E", "--preserve-env") for option, _ in own.options)
     if wrapper.elsewhere or not keeps_environment:
