@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distcheck.core.checker import load_plug_ins
 from distcheck.core.model import Rule, page_url
+from distcheck.core.patterns import lazy
 from distcheck.core.redaction import mask_all, mask_forms
 from distcheck.core.rule_page import read_page
 from distcheck.core.signature import Signature
@@ -42,21 +43,21 @@ _NOTICE = f"The text is a notice: such a line alone ends no job.\nfix: if the jo
 _UNDECIDED = f"The text shows that something failed, and not why.\nfix: read the lines around it, or {_LOG_OF_ALL}"
 #: What word processors and web pages make of the ASCII characters of a message.
 _ASCII = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\xa0": " ", "\u200b": None})
-_DASH = re.compile(r"(?<!\S)[–—](?=[a-z])")
+_DASH = lazy(r"(?<!\S)[–—](?=[a-z])")
 #: The last line of a traceback: it ends a process, whatever it is about.
-_EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception):\s")
+_EXCEPTION = lazy(r"\b[A-Z]\w*(?:Error|Exception):\s")
 #: A line that its logger wrote at the level INFO or DEBUG: torch's C++ code, glog, or Python's logging.
-_OF_A_LOW_LEVEL = re.compile(
+_OF_A_LOW_LEVEL = lazy(
     r"\s*(?:\[rank\d+\]: ?)?(?:\[[ID](?:\d{3,4} [\d:.]+)? [\w./]+\.cpp:\d+\]|I\d{4} [\d:.]+ +\d+ \S+:\d+\]"
     r"|(?:INFO|DEBUG):)"
 )
-_SPEAKS_OF_A_FAILURE = re.compile(r"(?i)error|exception|fail|\bfault|abort|kill|died|timed? ?out|terminat")
+_SPEAKS_OF_A_FAILURE = lazy(r"(?i)error|exception|fail|\bfault|abort|kill|died|timed? ?out|terminat")
 #: What stands for the rest of a shortened line.
 _ELLIPSIS = ("…", "...")
 #: What is meant as a code or a name, also where it is none.
-_CODE_OR_NAME = re.compile(r"\s*(?:[A-Za-z]{2}\d+|\w+(?:-\w+)+)\s*")
+_CODE_OR_NAME = lazy(r"\s*(?:[A-Za-z]{2}\d+|\w+(?:-\w+)+)\s*")
 #: Marks of a quotation or a frame before a line.
-_QUOTED = re.compile(r"^[^\S\n]*(?:[>|│][^\S\n]?)+", re.MULTILINE)
+_QUOTED = lazy(r"^[^\S\n]*(?:[>|│][^\S\n]?)+", re.MULTILINE)
 
 
 class Answer(NamedTuple):

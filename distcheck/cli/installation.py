@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from distcheck.core.patterns import lazy
 from distcheck.core.resources import PACKAGE
 
 #: What stays as it is between double quotes, in a shell as in YAML.
-_PLAIN = re.compile(r"distcheck(?:==| @ )[^\s\"'$`\\]+|\.(?:/[\w ./+-]+)?")
+_PLAIN = lazy(r"distcheck(?:==| @ )[^\s\"'$`\\]+|\.(?:/[\w ./+-]+)?")
 #: The folder of a repository that keeps a copy which CI can't install from elsewhere.
 FOLDER = ".distcheck"
 

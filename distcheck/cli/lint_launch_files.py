@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +15,7 @@ from distcheck.checks.launch_files.model import LaunchFile, LaunchFiles, LaunchS
 from distcheck.core.checker import Checker, KnownFindings
 from distcheck.core.configuration import Configuration
 from distcheck.core.model import Finding, Fix, NotApplicable, NotChecked, Report, Severity, Where, merge_not_checked
+from distcheck.core.patterns import lazy
 from distcheck.core.redaction import MASK, mask, names_a_credential
 from distcheck.rules import Selection
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from .lint_inputs import DelayedProgress, LintFiles, LintOptions, PartAnswers, Recorder
 
-_WORD = re.compile(r"\S+")
+_WORD = lazy(r"\S+")
 #: Files that are named where the shell in many was not read.
 _MOST_NAMED = 3
 
@@ -267,7 +267,7 @@ class LaunchJudge:
 
 #: Marks of templates and manuals in place of a value: ``{{ nodes }}``, ``@NODES@``, ``%(nodes)s``, ``<nodes>``,
 #: ``[NODES]``, ``__NODES__``, ``YOUR_PORT``, ``XX``. No program takes them as they stand.
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = lazy(
     r"\{\{.*?\}\}|\{%|(?<!\w)@[A-Za-z_]\w*@|%\(\w+\)[sd]|(?<![<\w])<[A-Za-z](?:[\w ./-]*\w)?>"
     r"|(?<![\w\])}])\[[A-Z][A-Z_]+\]|\b__[A-Z]\w*__\b|\b(?i:your)[_-]\w|\b(?i:change_?me|replace_?me|todo)\b"
     r"|\b[Xx]{2,}\b|\$\$\w+\$\$"

@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from distcheck.core.patterns import lazy
+
 #: Names in scripts, Accelerate, Lightning and Transformers.
-_RANK = re.compile(r"rank|master|is_main|main_process|process_index|global_zero|world_process_zero", re.IGNORECASE)
+_RANK = lazy(r"rank|master|is_main|main_process|process_index|global_zero|world_process_zero", re.IGNORECASE)
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 

@@ -7,9 +7,10 @@ directory), and the site's ``/etc/distcheck.toml``. How a setting is used is not
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
+
+from distcheck.core.patterns import lazy
 
 from .configuration_files import PROJECT_FILES as PROJECT_FILES
 from .configuration_files import SITE_FILE as SITE_FILE
@@ -28,7 +29,7 @@ WORDS = ("fail-on", "baseline", "cache-dir", "node-facts")
 FLAGS = ("preview", "force-exclude", "respect-gitignore", "include-markdown")
 _ALL = (*LISTS, *TABLES, *WORDS, *FLAGS)
 #: Characters that no name, path or pattern has; a list of a .cfg file may have several lines.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = lazy(r"[\x00-\x08\x0b-\x1f\x7f]")
 #: Characters of a value in a message.
 _LONGEST_SHOWN = 80
 _ON, _OFF = ("true", "yes", "on", "1"), ("false", "no", "off", "0")

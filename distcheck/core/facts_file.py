@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
+from distcheck.core.patterns import lazy
+
 from .model import Finding, NotApplicable, NotChecked, ProbeRun, Report, Unavailable, to_plain
 from .redaction import mask_all
 
@@ -272,13 +274,9 @@ class _Redaction:
 
 
 #: Full names of hosts, by the ends that such names have.
-_DOMAINS = re.compile(
-    r"(?<![\w-])(?:[\w-]+\.)+(?:com|org|net|edu|gov|io|ai|local|internal|lan|corp|cloud|de|uk|eu|cn)\b"
-)
+_DOMAINS = lazy(r"(?<![\w-])(?:[\w-]+\.)+(?:com|org|net|edu|gov|io|ai|local|internal|lan|corp|cloud|de|uk|eu|cn)\b")
 #: Folders below which the next part of a path is a user's name.
-_FOLDERS = re.compile(
-    r"(/(?:home|Users|u|users\d*|scratch|work|data|gpfs|lustre|project|projects|nfs)/)(?!user\b)[^/\s:,;]+"
-)
+_FOLDERS = lazy(r"(/(?:home|Users|u|users\d*|scratch|work|data|gpfs|lustre|project|projects|nfs)/)(?!user\b)[^/\s:,;]+")
 #: Variables whose values are names of hosts, jobs or clusters.
 _NAMING_VARIABLES = frozenset(
     {

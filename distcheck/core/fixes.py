@@ -10,22 +10,23 @@ from __future__ import annotations
 import ast
 import codecs
 import os
-import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+from distcheck.core.patterns import lazy
 
 from .files import write_whole
 from .model import Edit, Fix
 
 #: The line endings of Python; a form feed or U+2028 is none.
-_LINE_END = re.compile(r"\r\n|\r|\n")
+_LINE_END = lazy(r"\r\n|\r|\n")
 #: The line endings of any other text: only Python accepts a lone carriage return.
-_OTHER_LINE_END = re.compile(r"\r\n|\n")
+_OTHER_LINE_END = lazy(r"\r\n|\n")
 #: Return what is wrong with the new bytes of a path, or None.
 Verify = Callable[[str, bytes], "str | None"]
 #: The declaration of an encoding in the first two lines (PEP 263).
-_COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_COOKIE = lazy(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 
 class SkippedFile(NamedTuple):

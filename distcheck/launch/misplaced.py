@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from distcheck.core.patterns import lazy
+
 from .model import LaunchCommand
 
 _TORCHRUN_LAUNCHERS = frozenset({"torchrun", "torch.distributed.launch"})
 #: Options of torchrun that scripts may have as well; they are moved together with a misplaced one.
-_ALSO_TORCHRUN = re.compile(r"--(?:node[-_]rank|master[-_](?:addr|port)|max[-_]restarts)(?:=.*)?", re.DOTALL)
+_ALSO_TORCHRUN = lazy(r"--(?:node[-_]rank|master[-_](?:addr|port)|max[-_]restarts)(?:=.*)?", re.DOTALL)
 #: Options of accelerate launch that no script has.
-_ACCELERATE_ONLY = re.compile(
+_ACCELERATE_ONLY = lazy(
     r"--(?:num[-_](?:machines|processes)|machine[-_]rank|main[-_]process[-_](?:ip|port)|multi[-_]gpu)(?:=.*)?",
     re.DOTALL,
 )
-_ACCELERATE_TOO = re.compile(r"--config[-_]file(?:=.*)?", re.DOTALL)
+_ACCELERATE_TOO = lazy(r"--config[-_]file(?:=.*)?", re.DOTALL)
 _FLAGS = frozenset({"--standalone", "--multi_gpu", "--multi-gpu"})
 #: The field of a command for each option that the launcher was given before the script.
 _FIELDS = {

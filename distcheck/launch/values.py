@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
+from distcheck.core.patterns import lazy
 from distcheck.core.variable_table import Variable, edit_distance
 
 #: The consequence of a text that a library can't use as it is. ``crash``: the import, the launcher or the start of the
@@ -42,7 +43,7 @@ _INVALID = "'Invalid value for environment variable:"
 _C_BLANK = " \t\n\v\f\r"
 _LONG_LONG_MIN, _LONG_LONG_MAX = -(1 << 63), (1 << 63) - 1
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
-_UNIT = re.compile(r"\s*([kmgt])(?:i?b)?(?:ytes)?\s*$", re.IGNORECASE)
+_UNIT = lazy(r"\s*([kmgt])(?:i?b)?(?:ytes)?\s*$", re.IGNORECASE)
 _UNIT_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 #: NCCL's own values for "not set" (NCCL_CONFIG_UNDEF_INT and its parameters' sentinels).
 _NCCL_NOT_SET = (-1, -2)
@@ -66,7 +67,7 @@ TORCH_LOG_NAMES = frozenset(
     """.split()  # noqa: SIM905 - reads better than a hundred quoted words
 )
 #: The grammar of TORCH_LOGS (``_gen_settings_regex``): blanks only after a comma, one sign at most.
-_TORCH_LOGS = re.compile(r"(?:[+-]?[\w.]+,\s*)*[+-]?[\w.]+")
+_TORCH_LOGS = lazy(r"(?:[+-]?[\w.]+,\s*)*[+-]?[\w.]+")
 #: Words that users write for a level; no module has such a name.
 _LEVEL_WORDS = frozenset(
     {"critical", "debug", "error", "false", "info", "none", "off", "on", "true", "warn", "warning"}

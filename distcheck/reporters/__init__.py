@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from distcheck.core.model import Finding, Report, Where
+from distcheck.core.patterns import lazy
 from distcheck.core.redaction import mask_all
 
 #: format → module
@@ -28,7 +29,7 @@ FORMATS = {
 
 #: What a CI system obeys if a log shows it: of GitHub Actions ``::stop-commands::``, which hides all
 #: annotations that follow, at the beginning of a line, and ``##[…]`` anywhere, as Azure Pipelines and TeamCity.
-CI_COMMAND = re.compile(
+CI_COMMAND = lazy(
     r"(?<!\S)::(?=(?:add-mask|add-matcher|add-path|debug|echo|endgroup|error|group|internal-[\w-]+|notice|remove-matcher"
     r"|save-state|set-env|set-output|stop-commands|warning)(?:\s|::|$))|#(?=#(?:vso|teamcity)?\[)",
     re.IGNORECASE,

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from distcheck.core.model import Finding, Report, Severity, page_url
+from distcheck.core.patterns import lazy
 
 from . import Style, counts, escape, flow_of, inside, position, sentence, source_of, unseen
 from .locations import UNDECIDED, has_file, shown, words
@@ -24,11 +25,11 @@ _LONGEST = 1500
 _CODES = 8
 _SIGNS = {Severity.ERROR: "❌", Severity.WARNING: "⚠️", Severity.INFO: "ℹ️"}
 #: What has a meaning in CommonMark, GitHub's tables and formulas, wherever it stands.
-_MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
+_MARKUP = lazy(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
 #: Where a line would begin a heading or a list: before the sign, or between a number and its dot.
-_AT_START = re.compile(r"^\s*(?:\d+(?=[.)])|(?=[#+=-]))")
+_AT_START = lazy(r"^\s*(?:\d+(?=[.)])|(?=[#+=-]))")
 #: What a message marks as code.
-_CODE_SPAN = re.compile(r"(?<!`)`([^`\s](?:[^`|]*[^`|\s])?)`(?!`)")
+_CODE_SPAN = lazy(r"(?<!`)`([^`\s](?:[^`|]*[^`|\s])?)`(?!`)")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 #: Columns of a story or of measurements, which stand in a block of text.
 _WIDTH = 100

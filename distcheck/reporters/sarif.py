@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from distcheck import rules
 from distcheck.core.model import SCHEMA_VERSION, Edit, Finding, Report, Rule, Severity, Where, page_url, to_plain
+from distcheck.core.patterns import lazy
 from distcheck.core.rule_page import Page, read_page
 
 from . import Style, flow_of, line_of, sentence
@@ -43,7 +44,7 @@ _TOPICS = {
 #: Rules about code of others that loading a file or receiving an object would run.
 _SECURITY = ("DC610", "DC616")
 #: ``train.py:12: the global rank``, ``train.ipynb:cell 4:2: …``
-_STEP = re.compile(r"(?P<path>[^\s:][^:]*):(?:cell (?P<cell>\d+):)?(?P<line>\d+)(?::\d+)?: (?P<text>.*)", re.DOTALL)
+_STEP = lazy(r"(?P<path>[^\s:][^:]*):(?:cell (?P<cell>\d+):)?(?P<line>\d+)(?::\d+)?: (?P<text>.*)", re.DOTALL)
 
 
 def render(report: Report, style: Style = Style()) -> str:

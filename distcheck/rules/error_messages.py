@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from distcheck.core.model import Rule
+from distcheck.core.patterns import lazy
 
 from .messages import MESSAGES
 
@@ -28,7 +29,7 @@ _LONGEST_PASTE, _SHORTEST_SUM = 1000, 16
 _SHORTEST_END = 20
 #: A text that is a part of the messages of more rules decides nothing (``RuntimeError:``).
 _MOST_RULES = 3
-_SHORTENED = re.compile(r"\s*(?:…|\.\.\.)\s*")
+_SHORTENED = lazy(r"\s*(?:…|\.\.\.)\s*")
 
 
 class Match(NamedTuple):

@@ -6,8 +6,9 @@ failure can have.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
+
+from distcheck.core.patterns import lazy
 
 
 class Shorthand(NamedTuple):
@@ -19,7 +20,7 @@ class Shorthand(NamedTuple):
     search_for: str
 
 
-_WORD = re.compile(r"-?[\w]+")
+_WORD = lazy(r"-?[\w]+")
 #: Longest text of a few words, in characters and words.
 _LONGEST, _MOST_WORDS = 60, 6
 #: Words that change nothing.

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Where
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 from distcheck.launch.model import NODE_LAUNCHERS
 
@@ -46,17 +47,17 @@ _LONG_OPTIONS = frozenset(
 )
 #: How alike an unknown option and one of sbatch are: ``gpu-per-node`` and ``gpus-per-node`` 0.96.
 _ALIKE = 0.88
-_LONG = re.compile(r"--(?P<name>[A-Za-z][\w-]*)(?=[=\s]|$)")
-_EXPANSION = re.compile(r"\$(?:\w|\{(?!\{)|\()")
-_DIRECTIVE = re.compile(r"#SBATCH[ \t]+(\S.*)")
+_LONG = lazy(r"--(?P<name>[A-Za-z][\w-]*)(?=[=\s]|$)")
+_EXPANSION = lazy(r"\$(?:\w|\{(?!\{)|\()")
+_DIRECTIVE = lazy(r"#SBATCH[ \t]+(\S.*)")
 #: Directives of schedulers that the launch files are not read for.
-_OTHERS = re.compile(r"#(?:COBALT|OAR|PJM|MSUB|\$) *-")
-_TEMPLATE = re.compile(r"(?i)templ|tmpl|\.(?:j2|jinja2?|in)$|skeleton")
-_FILLS_IN = re.compile(r"\b(?:envsubst|sed|perl|awk|m4|jinja2?)\b")
+_OTHERS = lazy(r"#(?:COBALT|OAR|PJM|MSUB|\$) *-")
+_TEMPLATE = lazy(r"(?i)templ|tmpl|\.(?:j2|jinja2?|in)$|skeleton")
+_FILLS_IN = lazy(r"\b(?:envsubst|sed|perl|awk|m4|jinja2?)\b")
 #: Names of a log that differ by the task of an array: %a, %j, %J, also with a width; %N if they run on several nodes.
-_OF_EACH_TASK = re.compile(r"%\d*[ajJN]")
+_OF_EACH_TASK = lazy(r"%\d*[ajJN]")
 #: Programs that start steps of the job, or may.
-_STARTS_STEPS = re.compile(r"\b(?:srun|mpirun|mpiexec|orterun|prun)\b")
+_STARTS_STEPS = lazy(r"\b(?:srun|mpirun|mpiexec|orterun|prun)\b")
 _RISK = "who submits the script must give the number"
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .context import setting, shown
@@ -21,17 +22,17 @@ from .model import LaunchFile, LaunchFiles, LaunchSite
 from .shell_grammar import parse, why_missing
 
 #: Where such an assignment may stand, before the file is parsed.
-_LIKELY = re.compile(
+_LIKELY = lazy(
     r"^[ \t]*(?:export[ \t]+)?[A-Za-z_]\w*(?:[ \t]+=|=[ \t]+[^\s#|&;])"
     r"|(?:^|[;&|]|\bthen|\bdo|\belse)[ \t]*\$\{?\w+\}?=",
     re.MULTILINE,
 )
 #: ``$NAME=`` as the beginning of a command.
-_EXPANDED = re.compile(r"\$(?:(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)\})=")
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_EXPANDED = lazy(r"\$(?:(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)\})=")
+_NAME = lazy(r"[A-Za-z_]\w*")
 #: One word that is a value: a number, a text in quotes, a name with a slash. Not a file that may be run.
-_VALUE = re.compile(r"""[0-9][\w.e+-]*|"[^"]*"|'[^']*'|[\w.-]+(?:/[\w.-]+)+/?""")
-_RUNS = re.compile(r"\.(?:sh|bash|py|pl|exe|bin)[\"']?$|^(?:\.|/|[\"']?/)|(?:^|/)(?:bin|sbin)/")
+_VALUE = lazy(r"""[0-9][\w.e+-]*|"[^"]*"|'[^']*'|[\w.-]+(?:/[\w.-]+)+/?""")
+_RUNS = lazy(r"\.(?:sh|bash|py|pl|exe|bin)[\"']?$|^(?:\.|/|[\"']?/)|(?:^|/)(?:bin|sbin)/")
 
 
 class _Blank(NamedTuple):

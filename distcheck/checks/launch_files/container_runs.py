@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .context import CONTAINER_PROGRAMS, worst_per_location
@@ -18,14 +19,14 @@ from .counts import ranks_on_node
 from .model import LaunchFiles, LaunchSite, Word
 from .pods import CONTAINER_DEFAULT_BYTES, NEEDED_PER_RANK_BYTES, SMALL_BYTES
 
-_LAUNCHER = re.compile(r"(?:.*/)?(?:torchrun|accelerate|deepspeed|ds|python[0-9.]*|bash|sh)")
+_LAUNCHER = lazy(r"(?:.*/)?(?:torchrun|accelerate|deepspeed|ds|python[0-9.]*|bash|sh)")
 #: What gives GPUs to a container (docker-run(1), CDI device names).
-_GIVES_GPUS = re.compile(r"--gpus(?:=.*)?|--runtime=nvidia|nvidia\.com/gpu=.*|--device=nvidia\.com/gpu=.*|nvidia")
+_GIVES_GPUS = lazy(r"--gpus(?:=.*)?|--runtime=nvidia|nvidia\.com/gpu=.*|--device=nvidia\.com/gpu=.*|nvidia")
 #: Options of docker run without a value (docker-run(1)). After any other option a variable is its value.
 _FLAGS = frozenset(
     {"--rm", "-d", "-i", "-t", "-it", "-ti", "-dit", "-itd", "--detach", "--init", "--privileged", "run"}
 )
-_SIZE = re.compile(r"([0-9]{1,12})([bkmg]?)b?", re.IGNORECASE)
+_SIZE = lazy(r"([0-9]{1,12})([bkmg]?)b?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from distcheck.core.patterns import lazy
 from distcheck.core.spans import Span
 
 from .fragments import Fragment, FragmentBuilder
@@ -19,21 +20,19 @@ from .yaml_text import Node
 #: Resources for whole GPUs; parts of GPUs (MIG, shared) have other names.
 _GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "gpu.intel.com/i915", "gpu.intel.com/xe")
 #: Names of resources that may be GPUs, or parts of some.
-_PERHAPS_GPU = re.compile(r"gpu|mig-|gaudi|accelerator|neuron|npu|mlu|ascend|cuda|tpu", re.IGNORECASE)
+_PERHAPS_GPU = lazy(r"gpu|mig-|gaudi|accelerator|neuron|npu|mlu|ascend|cuda|tpu", re.IGNORECASE)
 #: Suffixes of a quantity (Kubernetes API reference, "Quantity").
 _SUFFIXES: Mapping[str, float] = {
     "": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18,
     "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60,
 }  # fmt: skip
-_QUANTITY = re.compile(
-    r"([+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}))(?:([numkMGTPE]i?|Ki)?|[eE]([+-]?[0-9]{1,2}))"
-)
+_QUANTITY = lazy(r"([+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}))(?:([numkMGTPE]i?|Ki)?|[eE]([+-]?[0-9]{1,2}))")
 #: A reference to a variable of the container in its command, arguments or variables; ``$$`` is one dollar sign.
-_REFERENCE = re.compile(r"\$\$|\$\(([^()\n]*)\)")
+_REFERENCE = lazy(r"\$\$|\$\(([^()\n]*)\)")
 #: Longest value that replaces a reference, so that a text can't grow without bound.
 _MAX_VALUE_LENGTH = 4096
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash", "ksh"})
-_COMMAND_OPTION = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")
+_COMMAND_OPTION = lazy(r"[-+][A-Za-z]*c[A-Za-z]*")
 
 
 class Resources(NamedTuple):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple, ParamSpec
 
 from distcheck.core.model import Edit, Finding, Where
+from distcheck.core.patterns import lazy
 from distcheck.core.redaction import mask
 from distcheck.core.spans import Span
 from distcheck.launch.model import NODE_LAUNCHERS, LaunchCommand
@@ -35,7 +36,7 @@ SLURM_NODES = frozenset({"SLURM_NNODES", "SLURM_JOB_NUM_NODES"})
 #: Suffixes of scripts that start their ranks themselves.
 _SHELL_SCRIPT = (".sh", ".bash", ".zsh", ".slurm", ".sbatch")
 Facts = ParamSpec("Facts")
-_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+_VARIABLE = lazy(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 #: Limits of nested variables, and of the length of the resulting text.
 _MAX_DEPTH = 5
 _MAX_LENGTH = 2000
@@ -44,7 +45,7 @@ _MAX_SHOWN_LENGTH = 60
 #: Options of srun that select some of the job's nodes.
 _CHOOSES_NODES = ("-w", "--nodelist", "-r", "--relative", "-x", "--exclude", "--het-group", "-F", "--nodefile")
 #: A test on the number of nodes or processes, or on a choice of the caller.
-_BEARS_ON_NODES = re.compile(r"(?i)node|nproc|world|host|rank|multi|single|\bmode\b|gpus?\b|\$\{?[0-9#@*]")
+_BEARS_ON_NODES = lazy(r"(?i)node|nproc|world|host|rank|multi|single|\bmode\b|gpus?\b|\$\{?[0-9#@*]")
 
 
 class ExpectedNodes(NamedTuple):

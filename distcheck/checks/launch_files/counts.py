@@ -6,9 +6,9 @@ nothing.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
+from distcheck.core.patterns import lazy
 from distcheck.launch.command import nproc_on
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
@@ -26,7 +26,7 @@ PROCESS_OPTIONS = {
 #: Variables that let ranks share GPUs.
 SHARE_GPUS = ("NCCL_MULTI_RANK_GPU_ENABLE", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
 #: Script arguments that mean that no GPU is used.
-_ON_CPU = re.compile(
+_ON_CPU = lazy(
     r"(?i)--?[\w-]*backend[= ]['\"]?gloo\b|--?(?:use[-_])?cpu(?:[-_]only)?(?![\w-])(?![= ](?:false|0)\b)"
     r"|--?no[-_](?:cuda|gpu)\b|--?[\w-]*(?:device|accelerator)[= ]['\"]?cpu\b|\bbackend[=:]['\"]?gloo\b"
 )

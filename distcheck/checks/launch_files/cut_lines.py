@@ -6,25 +6,25 @@ For the shell a backslash continues a line only as its last character, and a com
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .context import is_complete, shown
 from .model import LaunchFile, LaunchFiles, LaunchSite
 
 #: A backslash that makes a blank literal, with the blanks or the comment after it.
-_CONTINUES_NOTHING = re.compile(r"(?<!\\)(?P<own>(?:\\\\)*\\)(?P<rest>[ \t]+(?P<comment>#.*)?)$")
+_CONTINUES_NOTHING = lazy(r"(?<!\\)(?P<own>(?:\\\\)*\\)(?P<rest>[ \t]+(?P<comment>#.*)?)$")
 #: A line of options. A list in a document (``- one``) has a blank after its dash.
-_OPTIONS = re.compile(r"[ \t]*(?P<option>--?[A-Za-z][\w.-]*)(?:[= \t\\]|$)")
+_OPTIONS = lazy(r"[ \t]*(?P<option>--?[A-Za-z][\w.-]*)(?:[= \t\\]|$)")
 #: What may follow the last word of a launch that ends with its line, or with a backslash that continues nothing.
-_TAIL = re.compile(r"[ \t\\]*(?:[ \t]#.*)?$")
-_NO_COMMAND = re.compile(r"[ \t]*(?:#.*)?$")
-_FENCE = re.compile(r"[ \t>]*(?:```|~~~)")
+_TAIL = lazy(r"[ \t\\]*(?:[ \t]#.*)?$")
+_NO_COMMAND = lazy(r"[ \t]*(?:#.*)?$")
+_FENCE = lazy(r"[ \t>]*(?:```|~~~)")
 #: Longest stretch of comments and empty lines within one launch.
 _MAX_LINES = 20
 

@@ -13,23 +13,25 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from distcheck.core.patterns import lazy
+
 from .fragments import Fragment, FragmentBuilder, line_spans
 from .model import FileSetting, LaunchFile, LookUp
 from .plain_commands import FileContents, as_shell_text, as_written, in_image, joined, with_lost
 from .training_words import mentions_training
 
-_INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]+)(?:[ \t]+|$)")
-_ESCAPE = re.compile(r"#[ \t]*escape[ \t]*=[ \t]*([\\`])", re.IGNORECASE)
-_DIRECTIVE = re.compile(r"#[ \t]*[a-z]+[ \t]*=", re.IGNORECASE)
-_HEREDOC = re.compile(r"(?:^|(?<=\s))[0-9]*<<(-?)(['\"]?)([A-Za-z_][\w.]*)\2(?=\s|$)")
+_INSTRUCTION = lazy(r"[ \t]*([A-Za-z]+)(?:[ \t]+|$)")
+_ESCAPE = lazy(r"#[ \t]*escape[ \t]*=[ \t]*([\\`])", re.IGNORECASE)
+_DIRECTIVE = lazy(r"#[ \t]*[a-z]+[ \t]*=", re.IGNORECASE)
+_HEREDOC = lazy(r"(?:^|(?<=\s))[0-9]*<<(-?)(['\"]?)([A-Za-z_][\w.]*)\2(?=\s|$)")
 #: options of RUN, COPY: ``--mount=type=cache,target=/root``
-_FLAG = re.compile(r"--[a-z-]+(?:=\S*)?\s+")
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_FLAG = lazy(r"--[a-z-]+(?:=\S*)?\s+")
+_NAME = lazy(r"[A-Za-z_]\w*")
 #: A word of a line: blanks separate words, but not in quotes or after a backslash.
-_WORD = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\]|[\"'\\])+", re.DOTALL)
-_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:(:?[-+?])([^}]*))?\}|(\{[^}]*\}))")
-_FROM = re.compile(r"(?:--\S+\s+)*(\S+)(?:\s+[Aa][Ss]\s+(\S+))?")
-_SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z|k|a)?sh")
+_WORD = lazy(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\]|[\"'\\])+", re.DOTALL)
+_VARIABLE = lazy(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:(:?[-+?])([^}]*))?\}|(\{[^}]*\}))")
+_FROM = lazy(r"(?:--\S+\s+)*(\S+)(?:\s+[Aa][Ss]\s+(\S+))?")
+_SHELLS = lazy(r"(?:.*/)?(?:ba|da|z|k|a)?sh")
 #: Longest value that replaces a variable. A longer one is unknown: values that contain each other twice double with
 #: every line.
 _MAX_VALUE_LENGTH = 10_000

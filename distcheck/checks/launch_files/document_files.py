@@ -13,10 +13,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-_DOCUMENT = re.compile(r"[^/]+\.(?:md|markdown)", re.IGNORECASE)
-_README = re.compile(r"readme[^/]*\.(?:md|markdown)", re.IGNORECASE)
+from distcheck.core.patterns import lazy
+
+_DOCUMENT = lazy(r"[^/]+\.(?:md|markdown)", re.IGNORECASE)
+_README = lazy(r"readme[^/]*\.(?:md|markdown)", re.IGNORECASE)
 #: Files that may start a script, or show how it is started.
-_CALLER = re.compile(r"(?i)[^/]+\.(?:md|markdown|rst|txt|py|sh|bash|mk|ya?ml|toml|cfg)|(?:gnu)?makefile|justfile|\.env")
+_CALLER = lazy(r"(?i)[^/]+\.(?:md|markdown|rst|txt|py|sh|bash|mk|ya?ml|toml|cfg)|(?:gnu)?makefile|justfile|\.env")
 #: Callers of a folder that are read.
 _MAX_CALLERS = 60
 _MAX_BYTES = 200_000

@@ -14,6 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import (
     FOLDER_OPTION,
     LAUNCHER_API,
@@ -219,8 +220,8 @@ class Documents:
 
 
 #: What stands before the path of a script within the project: other folders, and those that a variable holds.
-_OUTER = re.compile(r"^(?:(?:[^/]*\$[^/]*|\.\.?)/)+")
-_FENCE = re.compile(rb"[ \t>]*(```+|~~~+)[ \t]*(\S*)")
+_OUTER = lazy(r"^(?:(?:[^/]*\$[^/]*|\.\.?)/)+")
+_FENCE = lazy(rb"[ \t>]*(```+|~~~+)[ \t]*(\S*)")
 
 
 def _parsed(path: str, data: bytes) -> Node | None:

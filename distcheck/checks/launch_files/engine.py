@@ -7,9 +7,10 @@ whether it is a launch file, so that large data files cost one short read.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+from distcheck.core.patterns import lazy
 
 from .files import MAX_BYTES, kind_of, read_file
 from .fragments import is_continued
@@ -22,7 +23,7 @@ _FAILED = "it can't be read: the analysis of it failed"
 #: Longest chain of continued lines, so that a file of backslashes ends.
 _MAX_LINES = 2_000
 #: A line with only a comment; a scheduler's directive is none.
-_COMMENT = re.compile(r"\s*#(?!SBATCH\b|PBS\b|BSUB\b|!)")
+_COMMENT = lazy(r"\s*#(?!SBATCH\b|PBS\b|BSUB\b|!)")
 
 
 class LaunchSource(NamedTuple):

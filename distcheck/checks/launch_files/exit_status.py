@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 from distcheck.core.spans import Span
 from distcheck.launch._wrapper_table import MPI, SUBMITTERS, WRAPPERS
@@ -36,22 +37,22 @@ _SUCCEEDS = frozenset(
 )  # fmt: skip
 #: Commands that copy what a folder holds, also if a launch has failed before it was done, with the options for that.
 _COPIES = {
-    "rsync": re.compile(r"-[A-Za-z]*[ar]|--(?:archive|recursive)"),
-    "cp": re.compile(r"-[A-Za-z]*[arR]|--(?:archive|recursive)"),
-    "scp": re.compile(r"-[A-Za-z]*r"),
-    "tar": re.compile(r"-?[A-Za-z]*c[A-Za-z]*|--create"),
-    "zip": re.compile(r"-[A-Za-z]*r"),
+    "rsync": lazy(r"-[A-Za-z]*[ar]|--(?:archive|recursive)"),
+    "cp": lazy(r"-[A-Za-z]*[arR]|--(?:archive|recursive)"),
+    "scp": lazy(r"-[A-Za-z]*r"),
+    "tar": lazy(r"-?[A-Za-z]*c[A-Za-z]*|--create"),
+    "zip": lazy(r"-[A-Za-z]*r"),
 }
 #: The name of a file with a suffix, which a failed launch may not have written.
-_FILE = re.compile(r"\.\w{1,12}[\"']?$")
+_FILE = lazy(r"\.\w{1,12}[\"']?$")
 #: Programs that run until they are stopped: with these words they start no ranks, and their status is not waited for.
 _SERVICES = (("ray", "start"), ("vllm", "serve"), ("trl", "vllm-serve"), ("tensorboard",), ("redis-server",))
 #: An ``exit`` of a handler; its status follows.
-_EXIT = re.compile(r"\bexit\b[ \t]*([^\s;&|)}]*)")
-_FENCE = re.compile(r"(?:```|~~~)")
-_PYTHON = re.compile(r"^[^#]*\bpython[\d.]*[ \t]")
+_EXIT = lazy(r"\bexit\b[ \t]*([^\s;&|)}]*)")
+_FENCE = lazy(r"(?:```|~~~)")
+_PYTHON = lazy(r"^[^#]*\bpython[\d.]*[ \t]")
 #: What differs in the name of a log: ``%j`` of a directive, ``$SLURM_JOB_ID`` of a command.
-_VARYING = re.compile(r"%\d*[A-Za-z]|\$\{?\w+\}?")
+_VARYING = lazy(r"%\d*[A-Za-z]|\$\{?\w+\}?")
 #: Options with which a script starts nothing.
 _STARTS_NOTHING = frozenset(("--dry-run", "--dry_run", "--dryrun", "--help", "-h"))
 #: Commands that keep a script alive while a launch runs in the background.
@@ -59,49 +60,45 @@ _STAYS = frozenset(("sleep", "tail", "fg", "wait"))
 #: What starts a program that is meant to outlive the script.
 _DETACHES = frozenset(("nohup", "setsid", "tmux", "screen"))
 #: A command that is the name of a function.
-_NAME = re.compile(r"[A-Za-z]\w*_\w+")
-_SOURCES = re.compile(r"(?m)^[ \t]*(?:source|\.)[ \t]")
+_NAME = lazy(r"[A-Za-z]\w*_\w+")
+_SOURCES = lazy(r"(?m)^[ \t]*(?:source|\.)[ \t]")
 #: Where the commands of another shell begin, and what leaves a launch there: in a terminal, or in its background. The
 #: sign of this shell itself is outside of the command.
-_THERE = re.compile(r"[\"'\n]")
-_IN_A_TERMINAL = re.compile(r"\b(?:tmux|screen)[ \t]+(?:new|-d)")
-_WITHOUT_A_TERMINAL = re.compile(r"\b(?:nohup|setsid)\b")
-_BACKGROUND_SIGN = re.compile(r"(?<![&>])&(?![&>\d])")
+_THERE = lazy(r"[\"'\n]")
+_IN_A_TERMINAL = lazy(r"\b(?:tmux|screen)[ \t]+(?:new|-d)")
+_WITHOUT_A_TERMINAL = lazy(r"\b(?:nohup|setsid)\b")
+_BACKGROUND_SIGN = lazy(r"(?<![&>])&(?![&>\d])")
 #: Remote shells for many hosts, which return 0 without -S (pdsh(1), clush(1)).
 _SHELLS_OF_HOSTS = frozenset(("pdsh", "clush"))
 #: What reads the status itself; a message with the status (``echo "ended with $?"``) does not keep it.
-_HANDLES = re.compile(r"\$\?|\$\{\?\}|PIPESTATUS|pipestatus")
+_HANDLES = lazy(r"\$\?|\$\{\?\}|PIPESTATUS|pipestatus")
 #: The first command behind a pipe reads the status: a test, or ``status=$?``.
-_READS_STATUS = re.compile(r"(?:if\b|\[|test\b|case\b|\(\(|(?:local[ \t]+)?\w+=)[^\n]*?\$(?:\?|\{\?\})")
-_MESSAGE = re.compile(r"^[ \t]*(?:echo|printf)\b[^\n;&|]*$", re.MULTILINE)
+_READS_STATUS = lazy(r"(?:if\b|\[|test\b|case\b|\(\(|(?:local[ \t]+)?\w+=)[^\n]*?\$(?:\?|\{\?\})")
+_MESSAGE = lazy(r"^[ \t]*(?:echo|printf)\b[^\n;&|]*$", re.MULTILINE)
 #: What a script notes behind ``||``: a variable, or a file.
-_NOTES = re.compile(r"(?:^|[\s;{(])(?:(?P<name>[A-Za-z_]\w*)(?:\[[^]\n]*\])?\+?=|touch[ \t]+[\"']?(?P<file>[\w./-]+))")
+_NOTES = lazy(r"(?:^|[\s;{(])(?:(?P<name>[A-Za-z_]\w*)(?:\[[^]\n]*\])?\+?=|touch[ \t]+[\"']?(?P<file>[\w./-]+))")
 #: A variable that keeps the status: ``status=$?``. If only messages use it, nothing handles the status.
-_KEPT = re.compile(
+_KEPT = lazy(
     r"^[ \t]*(?:local[ \t]+)?(?P<name>[A-Za-z_]\w*)=[\"']?(?:\$\?|\$\{(?:\?|PIPESTATUS\[\d+\])\})[\"']?[ \t]*$",
     re.MULTILINE,
 )
 #: What may end the script before its last command, or hand over the status.
-_MAY_END = re.compile(
-    r"\b(?:exit|return|exec|kill|pkill|scancel|bkill|qdel|trap|errexit|err_exit)\b|\bset[ \t]+-\w*e|:\?"
-)
-_TRAP = re.compile(r"^[ \t]*trap\b[^\n]*\bERR\b", re.MULTILINE)
-_TRAPS = re.compile(r"(?:^|[;&|({]|\b(?:then|do|else))[ \t]*trap\b", re.MULTILINE)
-_DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|BSUB|FLUX|COBALT|\$)[ \t]")
-_SHEBANG = re.compile(r"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-\S+[ \t]+)*)?(?:\S*/)?(?P<shell>\w+)(?P<options>[^\n]*)")
+_MAY_END = lazy(r"\b(?:exit|return|exec|kill|pkill|scancel|bkill|qdel|trap|errexit|err_exit)\b|\bset[ \t]+-\w*e|:\?")
+_TRAP = lazy(r"^[ \t]*trap\b[^\n]*\bERR\b", re.MULTILINE)
+_TRAPS = lazy(r"(?:^|[;&|({]|\b(?:then|do|else))[ \t]*trap\b", re.MULTILINE)
+_DIRECTIVE = lazy(r"#(?:SBATCH|PBS|BSUB|FLUX|COBALT|\$)[ \t]")
+_SHEBANG = lazy(r"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-\S+[ \t]+)*)?(?:\S*/)?(?P<shell>\w+)(?P<options>[^\n]*)")
 #: Shells with ``set -o pipefail`` (bash 3, ksh93, zsh 5.0.3).
 _WITH_PIPEFAIL = frozenset(("bash", "zsh", "ksh"))
 #: ``set -euo pipefail``, ``set +e``, ``setopt pipefail``, as commands of a line.
-_SET = re.compile(
-    r"(?:^|[;&|({]|\bthen|\bdo)[ \t]*(?P<name>set|setopt|shopt)(?P<words>(?:[ \t]+[-+]?\w+)+)", re.MULTILINE
-)
+_SET = lazy(r"(?:^|[;&|({]|\bthen|\bdo)[ \t]*(?P<name>set|setopt|shopt)(?P<words>(?:[ \t]+[-+]?\w+)+)", re.MULTILINE)
 #: Statements in which the last command decides the status.
 _BODIES = frozenset(
     ("program", "compound_statement", "subshell", "else_clause", "if_statement", "elif_clause", "case_item")
 )
 _OUTSIDE = frozenset(("command_substitution", "process_substitution", "string", "heredoc_body"))
 _LOOPS = frozenset(("do_group", "for_statement", "c_style_for_statement", "while_statement"))
-_LEAVES = re.compile(rb"\b(?:break|continue|return|exit|attempt|retry|retries)\b")
+_LEAVES = lazy(rb"\b(?:break|continue|return|exit|attempt|retry|retries)\b")
 #: Steps from a function with a launch to those that call it.
 _DEEPEST_CALL = 4
 #: The calls of a function with a launch; with more of them, it is not checked.

@@ -52,18 +52,18 @@ _SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "ash", "rbash", "mksh"}
 _DIRECTIVE = lazy(r"^#(?:SBATCH|PBS|BSUB|FLUX|COBALT)[ \t]", re.MULTILINE)
 _WORKFLOW_PATH = lazy(r"(?:^|/)\.(?:github|gitea|forgejo)/workflows/[^/]+$")
 _WORKFLOW = (
-    re.compile(r"^jobs:", re.MULTILINE),
-    re.compile(r"^[ \t]+(?:runs-on|uses):", re.MULTILINE),
+    lazy(r"^jobs:", re.MULTILINE),
+    lazy(r"^[ \t]+(?:runs-on|uses):", re.MULTILINE),
 )
 _ACTION = (
-    re.compile(r"^runs:", re.MULTILINE),
-    re.compile(r"^[ \t]+using:[ \t]*['\"]?composite", re.MULTILINE),
+    lazy(r"^runs:", re.MULTILINE),
+    lazy(r"^[ \t]+using:[ \t]*['\"]?composite", re.MULTILINE),
 )
 #: A job file of a cloud launcher: a shell text that starts Python or a launcher, and what it runs on (job_specs.py).
 _JOB = (
-    re.compile(r"^(?:run|commands?)[ \t]*:|^\$schema:[ \t]*\S*azureml", re.MULTILINE),
-    re.compile(r"^(?:resources|num_nodes|compute|distribution|envs|setup|image|type|\$schema)[ \t]*:", re.MULTILINE),
-    re.compile(r"\b(?:torchrun|accelerate launch|deepspeed|composer|torch\.distributed\.(?:run|launch)|python3?)[ \t]"),
+    lazy(r"^(?:run|commands?)[ \t]*:|^\$schema:[ \t]*\S*azureml", re.MULTILINE),
+    lazy(r"^(?:resources|num_nodes|compute|distribution|envs|setup|image|type|\$schema)[ \t]*:", re.MULTILINE),
+    lazy(r"\b(?:torchrun|accelerate launch|deepspeed|composer|torch\.distributed\.(?:run|launch)|python3?)[ \t]"),
 )
 #: Keys of ``accelerate config`` (accelerate 1.x, ``commands/config/config_args.py``), and those of no other program.
 _ACCELERATE = lazy(

@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import LAUNCH, NEEDS
 
 from .yaml_text import Node
@@ -26,12 +26,12 @@ class _Unknown:
 
 
 #: Placeholders and variables in a word.
-_OPEN = re.compile(r"[$`<>{}]|^\[|\.\.\.|…")
+_OPEN = lazy(r"[$`<>{}]|^\[|\.\.\.|…")
 #: A word that stands for any number of options.
-_ANY_OPTIONS = re.compile(r"\$[@*]|\$\{[@*]|^\[|^<|^\.\.\.$|^…$|\$\{?\w*(?i:arg|opt|flag|extra|param|cmd|config)")
+_ANY_OPTIONS = lazy(r"\$[@*]|\$\{[@*]|^\[|^<|^\.\.\.$|^…$|\$\{?\w*(?i:arg|opt|flag|extra|param|cmd|config)")
 #: More launch lines of one script are not kept.
 _MOST_LAUNCHES = 60
-_NUMBER = re.compile(r"-\d*\.?\d+(?:[eE][+-]?\d+)?")
+_NUMBER = lazy(r"-\d*\.?\d+(?:[eE][+-]?\d+)?")
 _YES = frozenset({"true", "yes", "y", "t", "1", "on"})
 _CONVERT: dict[str, Callable[[str], Any]] = {"": str, "str": str, "int": int, "float": float, "bool": bool}
 

@@ -7,9 +7,9 @@ of a machine is, and the processes that Azure ML starts on each.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from distcheck.core.patterns import lazy
 from distcheck.launch.model import RENDEZVOUS_VARIABLES
 
 from .fragments import Fragment, FragmentBuilder
@@ -24,7 +24,7 @@ _TEXTS = ("setup", "run", "command", "commands")
 _VARIABLES = ("envs", "env", "env_variables", "environment_variables")
 #: SkyPilot's key for the number of machines, and the variable that holds it on each of them.
 _MACHINES, _MACHINES_VARIABLE = "num_nodes", "SKYPILOT_NUM_NODES"
-_ACCELERATORS = re.compile(r"[A-Za-z][\w.-]*(?::([0-9]{1,4}))?")
+_ACCELERATORS = lazy(r"[A-Za-z][\w.-]*(?::([0-9]{1,4}))?")
 #: With these keys the service numbers machines or processes itself: Azure ML's ``distribution``, mcli's ``compute``.
 _NUMBERED = ("distribution", "compute")
 

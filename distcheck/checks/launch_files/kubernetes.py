@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from distcheck.core.patterns import lazy
 from distcheck.core.spans import Span
 from distcheck.launch.model import LaunchCommand
 
@@ -33,14 +34,14 @@ from .plain_commands import FileContents
 from .workloads import NO_WORKLOADS, PodGroup, groups_of, kind_of_object, objects_of, train_job
 from .yaml_text import Node, read_yaml
 
-_SHELL_NAME = re.compile(r"\.(?:sh|bash|zsh)$")
-_SHELL_BANG = re.compile(r"#!\s*\S*(?:/|\s)(?:ba|z|da|k)?sh\b")
+_SHELL_NAME = lazy(r"\.(?:sh|bash|zsh)$")
+_SHELL_BANG = lazy(r"#!\s*\S*(?:/|\s)(?:ba|z|da|k)?sh\b")
 _TASK_STARTERS = frozenset({"srun", "mpirun", "mpiexec", "orterun", "sbatch", "mpiexec.hydra", "prun"})
 _RANK_STARTERS = frozenset({"torchrun", "torch.distributed.launch", "accelerate", "deepspeed"})
-_IS_OBJECT = re.compile(r"^[ ]*apiVersion[ ]*:", re.MULTILINE)
-_HAS_KIND = re.compile(r"^[ ]*(?:- )?kind[ ]*:", re.MULTILINE)
-_HOLDS_PODS = re.compile(r"\b(?:containers?|trainer|entrypoint|data|manifest)[ ]*:")
-_OF_TRAINING = re.compile(
+_IS_OBJECT = lazy(r"^[ ]*apiVersion[ ]*:", re.MULTILINE)
+_HAS_KIND = lazy(r"^[ ]*(?:- )?kind[ ]*:", re.MULTILINE)
+_HOLDS_PODS = lazy(r"\b(?:containers?|trainer|entrypoint|data|manifest)[ ]*:")
+_OF_TRAINING = lazy(
     r"gpu|gaudi|torch|accelerate|deepspeed|mpirun|horovod|python|TrainJob|MPIJob|NCCL_|GLOO_|MASTER_ADDR|WORLD_SIZE",
     re.IGNORECASE,
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 from distcheck.core.spans import Span
 from distcheck.core.wording import counted, listed
@@ -73,18 +74,18 @@ _SLURM_COUNTS = {
     "SLURM_GPUS_ON_NODE": "gpus_per_node",
 }
 #: Script arguments that give each task its own part: a shard, a seed, an output.
-_OWN_PART = re.compile(r"SLURM_(?:PROCID|NODEID|LOCALID|ARRAY_TASK_ID)|PMI_RANK|OMPI_COMM_WORLD_RANK")
+_OWN_PART = lazy(r"SLURM_(?:PROCID|NODEID|LOCALID|ARRAY_TASK_ID)|PMI_RANK|OMPI_COMM_WORLD_RANK")
 #: Options of srun that set the number of tasks, directly or not.
 _SETS_TASKS = ("--ntasks", "--multi-prog", "--gpus-per-task", "--tres-per-task", "--distribution")
 #: What gives deepspeed hosts, or starts it on each of them.
-_HOSTS_OF_DEEPSPEED = re.compile(r"(?i)host_?file|--(?:include|launcher|no_ssh|force_multi)\b|DLTS_")
+_HOSTS_OF_DEEPSPEED = lazy(r"(?i)host_?file|--(?:include|launcher|no_ssh|force_multi)\b|DLTS_")
 #: deepspeed accepts a regular file only (0.19, launcher/runner.py, fetch_hostfile).
-_NO_HOSTS = re.compile(r"--hostfile[= \t]+/dev/null\b")
+_NO_HOSTS = lazy(r"--hostfile[= \t]+/dev/null\b")
 #: A function is exported to other shells.
-_HANDS_ON = re.compile(r"\b(?:export|declare|typeset)\s+-[a-z]*f")
+_HANDS_ON = lazy(r"\b(?:export|declare|typeset)\s+-[a-z]*f")
 #: Programs that start others on the hosts of a job, and are not read as launch lines.
-_ELSEWHERE = re.compile(r"[^#]*\b(?:pbsdsh|pbs_tmrsh|blaunch|parallel|dask-\w+)\b")
-_GIVES_GPUS = re.compile(
+_ELSEWHERE = lazy(r"[^#]*\b(?:pbsdsh|pbs_tmrsh|blaunch|parallel|dask-\w+)\b")
+_GIVES_GPUS = lazy(
     r"--gpus\b|--device\b|--runtime\b|NVIDIA_VISIBLE_DEVICES|--cdi|--privileged|nvidia|/dev/(?:kfd|dri)"
     r"|\$(?i:[\w{]*(?:args?|opts?|options|flags|gpu))"
 )

@@ -6,7 +6,7 @@ file, so ``look_up`` is not used. No reader raises.
 
 from __future__ import annotations
 
-import re
+from distcheck.core.patterns import lazy
 
 from .fragments import Fragment
 from .json_text import read_json
@@ -27,7 +27,7 @@ REPEATED = "repeated keys"
 #: Limit of hosts; the largest machines have about ten thousand.
 _MAX_HOSTS = 100_000
 #: DeepSpeed and Open MPI write ``host slots=8``, MPICH ``host:8``; the number may be missing.
-_HOST_LINE = re.compile(
+_HOST_LINE = lazy(
     r"(?P<host>\[[0-9A-Fa-f:]+\]|[^\s#:=]+)"
     r"(?:\s*:\s*(?P<colon>[0-9]{1,9})|[^#\n]*?\s(?i:slots|cpu|count)\s*=\s*(?P<slots>[0-9]{1,9})(?![0-9]))?"
 )

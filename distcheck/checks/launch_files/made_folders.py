@@ -12,21 +12,22 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from distcheck.core.model import Finding
+from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import FOLDER_OPTION
 
 from .model import LaunchFile, LaunchFiles
 
 #: Commands that take a script as a file, and start nothing.
-_NO_START = re.compile(r"\s*(?:chmod\b|cp\b|mv\b|ls\b|cat\b|echo\b|printf\b|rm\b|git\b|grep\b|sed\b|test\b|\[)")
+_NO_START = lazy(r"\s*(?:chmod\b|cp\b|mv\b|ls\b|cat\b|echo\b|printf\b|rm\b|git\b|grep\b|sed\b|test\b|\[)")
 #: Commands that change the working directory, run other commands, remove folders, or set variables.
 _MOVES = frozenset({"cd", "pushd", "popd"})
 _RUNS = frozenset({"source", "eval"})
 _REMOVES = frozenset({"rm", "rmdir", "mv"})
 _SETS = frozenset({"for", "read", "unset", "getopts", "mapfile", "readarray"})
-_PARTS = re.compile(r"[;&|(){}]")
-_OPENS = re.compile(r"(?:^|[;&|]|\bdo|\bthen|\belse)\s*(?:if|for|while|until|case|select)\b|(?:^|\s)[{(]\s*$")
-_CLOSES = re.compile(r"(?:^|[;\s])(?:fi|done|esac)\b|^\s*[})]")
-_ARM = re.compile(r"\s*(?:else|elif)\b|.*;;\s*$")
+_PARTS = lazy(r"[;&|(){}]")
+_OPENS = lazy(r"(?:^|[;&|]|\bdo|\bthen|\belse)\s*(?:if|for|while|until|case|select)\b|(?:^|\s)[{(]\s*$")
+_CLOSES = lazy(r"(?:^|[;\s])(?:fi|done|esac)\b|^\s*[})]")
+_ARM = lazy(r"\s*(?:else|elif)\b|.*;;\s*$")
 #: Longer lines are not read, nor lines farther before a launch.
 _LONGEST = 20_000
 _FARTHEST = 200

@@ -10,31 +10,31 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from distcheck.core.patterns import lazy
+
 from .fragments import Fragment, is_continued, placeholder
 from .model import WITHOUT_GRAMMAR, LaunchFile, LookUp
 from .plain_commands import FileContents, as_written, joined
 from .training_words import mentions_training
 
-_FENCE = re.compile(
-    r"(?P<indent>[ \t]*(?:(?:[-*+>]|[0-9]{1,9}[.)])[ \t]+)*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$"
-)
+_FENCE = lazy(r"(?P<indent>[ \t]*(?:(?:[-*+>]|[0-9]{1,9}[.)])[ \t]+)*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$")
 #: The start of a line of an indented block; it follows an empty line.
-_INDENT = re.compile(r"(?: {4}|\t)[ \t]*(?=\S)")
-_LANGUAGE = re.compile(r"\{?[ \t]*(?:code-block\}|code\}|\.)?[ \t]*([A-Za-z0-9_+-]*)")
+_INDENT = lazy(r"(?: {4}|\t)[ \t]*(?=\S)")
+_LANGUAGE = lazy(r"\{?[ \t]*(?:code-block\}|code\}|\.)?[ \t]*([A-Za-z0-9_+-]*)")
 #: Languages that mean none: an editor writes ``angular2html`` into those that have none.
 _UNNAMED = frozenset({"", "angular2html"})
 _SHELLS = frozenset({"sh", "bash", "shell", "zsh", "ksh", "slurm", "sbatch", "shellscript", "bashrc"})
 _CONSOLES = frozenset({"console", "shell-session", "sh-session", "shellsession", "bash-session", "terminal", "session"})
 #: ``$ torchrun``, ``user@node1:~$ torchrun``, ``(venv) $ torchrun``; in a console also ``# torchrun`` as root
-_PROMPT = re.compile(r"(?:\([\w.-]+\)[ ]*)?(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?[$%][ ]")
-_ROOT_PROMPT = re.compile(r"(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?#[ ](?=\S)")
+_PROMPT = lazy(r"(?:\([\w.-]+\)[ ]*)?(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?[$%][ ]")
+_ROOT_PROMPT = lazy(r"(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?#[ ](?=\S)")
 #: A line that only a shell reads: a block without a language holds commands if one of its lines is such a line.
-_COMMAND = re.compile(
+_COMMAND = lazy(
     r"[ \t]*(?:[$%] )?(?:[A-Za-z_]\w*=\S* +)*(?:torchrun|accelerate launch|deepspeed|srun|sbatch|mpirun|python3?) "
     r"(?=.*(?:\.(?:py|sh|sbatch)\b| -m | --\w|\\$))"
 )
 #: ``<node_rank>``, ``<YOUR IP>``: a shell reads a redirection. ``<file.txt`` has no end, ``<(…)`` no letter.
-_LEFT_TO_READER = re.compile(r"<[A-Za-z][\w .:/'-]{0,60}>")
+_LEFT_TO_READER = lazy(r"<[A-Za-z][\w .:/'-]{0,60}>")
 
 
 class _CodeBlock(NamedTuple):

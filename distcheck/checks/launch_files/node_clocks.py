@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .context import (
@@ -25,17 +26,17 @@ from .context import (
 from .model import LaunchFiles, LaunchSite, Word
 
 #: The time to the second or finer, as the shell takes it.
-_CLOCK = re.compile(
+_CLOCK = lazy(
     r"(?:\$\(|`)\s*date\b(?P<format>[^)`]*)(?:\)|`)|\$\{?(?:EPOCHSECONDS|EPOCHREALTIME|SECONDS|(?P<random>RANDOM))\b"
 )
-_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+_VARIABLE = lazy(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 #: What each node does, without and with a random number.
 _READS = ("reads its own clock", "draws its own random number")
 #: What differs by the node on purpose.
-_OF_NODE = re.compile(r"(?i)hostname|\$\{?(?:HOST\b|\w*(?:rank|nodeid|procid|node_?name|uuid)\w*)|\$\$")
+_OF_NODE = lazy(r"(?i)hostname|\$\{?(?:HOST\b|\w*(?:rank|nodeid|procid|node_?name|uuid)\w*)|\$\$")
 #: Options whose value is a name.
-_NAMING = re.compile(r"(?i)dir|name|path|out|log|folder|run|exp|save|ckpt|checkpoint|(?:^|[-_])id$|tag")
-_COARSE = re.compile(r"\+(?!.*%[sSTXcrN])")
+_NAMING = lazy(r"(?i)dir|name|path|out|log|folder|run|exp|save|ckpt|checkpoint|(?:^|[-_])id$|tag")
+_COARSE = lazy(r"\+(?!.*%[sSTXcrN])")
 #: Kinds of files that are no script of a node.
 _SHOWN = frozenset({"markdown", "slurm"})
 

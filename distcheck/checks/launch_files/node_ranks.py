@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 from distcheck.core.wording import counted
 
@@ -38,7 +38,7 @@ from .rendezvous import agents_alone
 from .variable_forwarding import takes_first_node
 
 #: Variables with the number of a task or node in a step; they are 0 in the body of a job script.
-_NUMBERS_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
+_NUMBERS_TASK = lazy(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
 #: Programs that run a command on each host of a list.
 _FOR_ALL_HOSTS = frozenset({"pdsh", "clush"})
 #: Kinds of files with examples, or whose lines no user starts on each node by hand.

@@ -7,19 +7,20 @@ matches.
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Callable, Iterator
+
+from distcheck.core.patterns import lazy
 
 from .model import LaunchSite
 
 #: Limit of parent folders; roots of projects are not deeper.
 _MAX_FOLDERS = 12
 #: A script's own folder, as a script determines it.
-IN_OWN_FOLDER = re.compile(
+IN_OWN_FOLDER = lazy(
     r"(?i)(?:\$\{?(?:SCRIPT_?(?:DIR|PATH|HOME)|HERE|THIS_?DIR|CUR(?:RENT)?_?DIR|DIR)\}?"
     r"|\$\(\s*dirname\s[^()]*\)|`\s*dirname\s[^`]*`)/+(?P<rest>[^$`]+)"
 )
-_UNKNOWN = re.compile(r"[$`*?\[{]|^~")
+_UNKNOWN = lazy(r"[$`*?\[{]|^~")
 
 
 def folders_of(site: LaunchSite) -> Iterator[str]:

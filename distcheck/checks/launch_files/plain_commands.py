@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from distcheck.core.patterns import lazy
+
 from .fragments import Fragment, FragmentBuilder
 from .model import FileSetting, LaunchFile, LaunchSite
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from .shell import ShellText
 
 #: A word without special characters.
-_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+_SAFE = lazy(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
 def as_shell_text(words: Iterable[Fragment], path: str) -> Fragment:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where
+from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import SINCE
 from distcheck.core.registry import probe
 from distcheck.core.spans import Span
@@ -51,11 +52,11 @@ _WITH_SHELL = frozenset({"shell", "slurm", "markdown", "workflow"})
 _FEW = 0.1
 #: bash(1): RANDOM is from 0 to 32767.
 _RANDOM = (0, 32767)
-_SHUF = re.compile(r"\bshuf\b[^|)]*?(?:-i|--input-range[= ])\s*(\d{1,9})-(\d{1,9})")
-_ARITHMETIC = re.compile(r"\$\(\((.*)\)\)|(?:\$\(|`)[ \t]*expr[ \t]+([^()`]*)(?:\)|`)|(\$\{?RANDOM\}?)", re.DOTALL)
+_SHUF = lazy(r"\bshuf\b[^|)]*?(?:-i|--input-range[= ])\s*(\d{1,9})-(\d{1,9})")
+_ARITHMETIC = lazy(r"\$\(\((.*)\)\)|(?:\$\(|`)[ \t]*expr[ \t]+([^()`]*)(?:\)|`)|(\$\{?RANDOM\}?)", re.DOTALL)
 _JOB_NUMBERS = frozenset({"SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID"})
 #: The shell exits, or waits for its children.
-_WAITS = re.compile(r"\s*(?:wait|exit|sleep)\b")
+_WAITS = lazy(r"\s*(?:wait|exit|sleep)\b")
 #: Limit of earlier lines with one port.
 _MAX_BEFORE = 16
 #: Bits of a shell's number.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from distcheck.core.model import Finding
+from distcheck.core.patterns import lazy
 from distcheck.launch.model import NODE_LAUNCHERS
 
 from .model import LaunchFile, LaunchFiles, LaunchSite, Word
@@ -25,7 +26,7 @@ _HELP = frozenset(("--help", "-h"))
 _MAX_WANTED = 400
 #: Bytes of a script that are searched for imports.
 _MAX_LENGTH = 1_000_000
-_IMPORT = re.compile(
+_IMPORT = lazy(
     r"^[ \t]*(?:from[ \t]+(?P<module>\.*[\w.]*)[ \t]+import[ \t]+\(?(?P<names>[\w, \t]*)"
     r"|import[ \t]+(?P<modules>[\w., \t]+))",
     re.MULTILINE,

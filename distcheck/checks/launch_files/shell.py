@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from distcheck.core.patterns import lazy
 from distcheck.launch._wrapper_table import SUBMITTERS
 from distcheck.launch.command import parse_command, program_name
 from distcheck.launch.schedulers import TASK_STARTERS
@@ -53,14 +54,14 @@ from .shell_words import MAX_FIELDS, Field, Words, groups, with_origins
 __all__ = ["LookUp", "ShellText", "read_shell"]
 
 _MAX_SITES = 2_000
-_MAY_START = re.compile(
+_MAY_START = lazy(
     r"torch|accelerate|deepspeed|python|srun|mpirun|mpiexec|sbatch|salloc|\.py\b|horovod|colossal|ray\b", re.IGNORECASE
 )
 _FAR = frozenset({"ssh", "pdsh", "clush", "gcloud"})
 #: A launcher is among the first words of a command: ``exec env A=1 srun $LAUNCHER``.
 _MAX_LAUNCHER_AT = 8
 #: A list of hosts without groups (``@x``, ``all``), files (``^x``) or exclusions (``-x``).
-_HOSTS = re.compile(r"\w[\w.-]*(?:\[[0-9,-]+\][\w.-]*)*(?:,\w[\w.-]*(?:\[[0-9,-]+\][\w.-]*)*)*")
+_HOSTS = lazy(r"\w[\w.-]*(?:\[[0-9,-]+\][\w.-]*)*(?:,\w[\w.-]*(?:\[[0-9,-]+\][\w.-]*)*)*")
 
 
 class ShellText(NamedTuple):

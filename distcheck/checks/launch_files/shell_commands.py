@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from distcheck.core.patterns import lazy
 from distcheck.launch._shell import has_expansion, is_expansion, quote_unexpanded
 from distcheck.launch._wrapper_table import MPI, SUBMITTERS, WRAPPERS
 from distcheck.launch._wrappers import holds_options, is_assignment, own_words
@@ -246,7 +247,7 @@ def within(folder: str | None, path: str) -> str | None:
     return ("/" if folder.startswith("/") else "") + "/".join(parts)
 
 
-_NAME_AND_SIGN = re.compile(r"(?:^|(?<=^-[exE])|(?<=[=,]))([A-Za-z_]\w*)=")
+_NAME_AND_SIGN = lazy(r"(?:^|(?<=^-[exE])|(?<=[=,]))([A-Za-z_]\w*)=")
 
 
 def settings_on_line(words: Sequence[Word], assignments: Mapping[str, str], *, certain: bool) -> list[FileSetting]:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from distcheck.core.patterns import lazy
+
 from .model import Allocation, FileSetting, Repeat
 from .shell_commands import Chunk, WrapperCommand
 from .shell_expressions import MAX_NUMBERS
@@ -31,14 +33,14 @@ MAX_CALLS = 2_000
 _MAX_CONDITION_LENGTH = 200
 _MAX_BODY_LENGTH = 20_000
 
-_ASSIGNED = re.compile(
+_ASSIGNED = lazy(
     r"(?<![\w$-])([A-Za-z_]\w*)(?:\[[^\]\n]*\])?(\+=|=(?!=)|\+\+|--|-=|\*=)(?:\(?\"?\$\{?(\w+)(?:\[@\])?\}?)?"
 )
-_READ = re.compile(r"\b(?:read|mapfile|readarray|getopts\s+\S+)\s+((?:-\w+\s+)*)([A-Za-z_]\w*(?:[ \t]+[A-Za-z_]\w*)*)")
-_DISTINGUISHES_NODES = re.compile(
+_READ = lazy(r"\b(?:read|mapfile|readarray|getopts\s+\S+)\s+((?:-\w+\s+)*)([A-Za-z_]\w*(?:[ \t]+[A-Za-z_]\w*)*)")
+_DISTINGUISHES_NODES = lazy(
     r"(?i)rank|procid|localid|node|host|machine|worker|index|uname|(?:\b|_)(?:ip|id)(?:\b|_)|addr"
 )
-_GAPS = re.compile(r"\s+")
+_GAPS = lazy(r"\s+")
 
 
 class Context(NamedTuple):

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator
 from typing import Any
 
 from distcheck.core import archived
+from distcheck.core.patterns import lazy
 
 from .fragments import Fragment, placeholder
 
@@ -19,9 +20,9 @@ from .fragments import Fragment, placeholder
 _SLICE = 262_144
 PARSE_LIMIT_S = 20
 # Placeholders in a template or manual; the grammar gets an expansion of the same length.
-_TEMPLATE = re.compile(r"\$?\{\{.*?\}\}|\{%.*?%\}|(?<=[\s=:])<[A-Za-z][\w-]*>(?=[\s:\"']|$)", re.MULTILINE)
+_TEMPLATE = lazy(r"\$?\{\{.*?\}\}|\{%.*?%\}|(?<=[\s=:])<[A-Za-z][\w-]*>(?=[\s:\"']|$)", re.MULTILINE)
 #: A line that begins like a launch line.
-_LAUNCH_LINE = re.compile(
+_LAUNCH_LINE = lazy(
     r"^[ \t]*(torchrun|srun|mpirun|accelerate[ \t]+launch|deepspeed|python3?[ \t]+-m[ \t]+torch\.distributed)\b"
     r".*(?:\.py\b|\\$)",
     re.MULTILINE,

@@ -5,11 +5,11 @@ Nothing is copied for a branch. Each branch records its changes, and they are un
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from distcheck.core.patterns import lazy
 from distcheck.core.spans import Span
 
 from .fragments import Fragment
@@ -24,7 +24,7 @@ EXPORT_ALL = ("export all",)
 #: Longest value in characters; the kernel passes no longer word to a program (MAX_ARG_STRLEN, Linux).
 MAX_VALUE_LENGTH = 131_072
 #: A text that is one variable, also an array.
-_WHOLE_VARIABLE = re.compile(r"\"?\$(?:\{(?P<braced>[A-Za-z_]\w*)(?:\[[@*]\])?\}|(?P<plain>[A-Za-z_]\w*))\"?")
+_WHOLE_VARIABLE = lazy(r"\"?\$(?:\{(?P<braced>[A-Za-z_]\w*)(?:\[[@*]\])?\}|(?P<plain>[A-Za-z_]\w*))\"?")
 #: Most values of one variable by the branch that the shell has taken.
 _MAX_ALTERNATIVES = 6
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from distcheck.core.patterns import lazy
 from distcheck.launch.command import DEFAULT_LAUNCHER, WHICH
 
 from .model import Word
@@ -28,7 +29,7 @@ from .shell_state import (
     text_of,
 )
 
-_EXPANSION = re.compile(
+_EXPANSION = lazy(
     r"\$\{(?P<sign>[!#]?)(?P<name>[A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[(?P<index>[^\]]*)\])?(?P<rest>.*)\}", re.DOTALL
 )
 _IN_DOUBLE_QUOTES = frozenset('$`"\\')
@@ -40,10 +41,10 @@ _MAX_SUBSTITUTION_DEPTH = 5
 #: Limit of variables in the chain of origins of a value.
 _MAX_ORIGINS = 6
 _MAX_PARTS = 300
-_ALL_ELEMENTS = re.compile(r"\$@|\$\{@\}|\$\{\w+\[@\]\}")
-_PLACEHOLDER = re.compile(r"<([A-Za-z][\w.-]*)>")
+_ALL_ELEMENTS = lazy(r"\$@|\$\{@\}|\$\{\w+\[@\]\}")
+_PLACEHOLDER = lazy(r"<([A-Za-z][\w.-]*)>")
 #: The text in place of a template: unknown, also in quotes.
-TEMPLATE = re.compile(r"\$\{_+\}|\{\{.*?\}\}")
+TEMPLATE = lazy(r"\$\{_+\}|\{\{.*?\}\}")
 #: The value of a variable that names a program, though the shell knows only which one it is.
 _NAMED = rf"{WHICH}|{DEFAULT_LAUNCHER}"
 

@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from distcheck.core.patterns import lazy
 from distcheck.core.spans import Span
 from distcheck.launch._shell import has_expansion
 from distcheck.launch._wrapper_table import WRAPPERS
@@ -18,11 +19,11 @@ from distcheck.launch._wrappers import own_words
 from .fragments import Fragment
 from .model import Allocation, Scalar, Word
 
-_DIRECTIVE = re.compile(r"#(SBATCH|PBS|BSUB)\b[ \t]*(.*)")
+_DIRECTIVE = lazy(r"#(SBATCH|PBS|BSUB)\b[ \t]*(.*)")
 #: The directives that a program reads.
 _SUBMITS = {"sbatch": "SBATCH", "qsub": "PBS", "bsub": "BSUB"}
-_HETEROGENEOUS = re.compile(r"#SBATCH[ \t]+(hetjob|packjob)\b")
-_WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|\$?\{\{.*?\}\}|[^\s"'])+""")
+_HETEROGENEOUS = lazy(r"#SBATCH[ \t]+(hetjob|packjob)\b")
+_WORD = lazy(r"""(?:"[^"]*"|'[^']*'|\$?\{\{.*?\}\}|[^\s"'])+""")
 
 _SHORT = {
     "-N": "nodes",

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Set
 
 from distcheck.core.model import Finding, grouped_pairs
+from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import LAUNCHER_API, NEEDS, ONE_PROCESS, OPTION_OF, SCRIPTS, SIGN, UNREACHED
 from distcheck.core.unreached import not_reached
 from distcheck.launch.model import NODE_LAUNCHERS
@@ -56,7 +57,7 @@ def _has_one_per_gpu(site: LaunchSite) -> bool:
 
 
 #: A comment with a launch line, which a user takes for several GPUs.
-_LAUNCHER_IN_COMMENT = re.compile(r"\s*#.*(?:torchrun|torch\.distributed\.|accelerate launch|deepspeed |srun |mpirun )")
+_LAUNCHER_IN_COMMENT = lazy(r"\s*#.*(?:torchrun|torch\.distributed\.|accelerate launch|deepspeed |srun |mpirun )")
 
 
 def mentions_several(lines: Iterable[str], script: str) -> bool:

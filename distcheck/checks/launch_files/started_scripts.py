@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 from distcheck.core.wording import listed
 from distcheck.launch.model import NODE_LAUNCHERS, RENDEZVOUS_VARIABLES
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
     from distcheck.checks.source.program import EventRow, Program, SourceCall
 
 #: Text of a file that uses a launcher's variables from outside: a launcher starts the file.
-_TAKES_RANKS = re.compile(
+_TAKES_RANKS = lazy(
     r"\$\{?(RANK|LOCAL_RANK|WORLD_SIZE|NODE_RANK|MASTER_ADDR|OMPI_COMM_WORLD_(?:LOCAL_)?RANK|PMI_RANK)\b"
 )
 #: Kinds of files whose command may be started by something outside the file.
 _OPEN_KINDS = frozenset({"dockerfile"})
 #: Pods whose operator starts the ranks itself.
-_OWN_STARTERS = re.compile(r"(?i)mpi|ray|horovod|tf")
+_OWN_STARTERS = lazy(r"(?i)mpi|ray|horovod|tf")
 
 
 # plain python
@@ -172,10 +173,10 @@ def _needed_by(init: SourceCall) -> tuple[str, ...]:
 #: Steps from a call to the option that it is given.
 _DEEPEST = 6
 #: Arguments that only the shell knows, as ``"$@"`` or ``"${ARGS[@]}"``: any option may be among them.
-_MANY = re.compile(
+_MANY = lazy(
     r"""^["']?\$(?:[@*]|\{[@*]\}|\{?\w*(?:args|argv|opts|options|params|flags)\w*(?:\[[@*]\])?\}?)["']?$""", re.I
 )
-_OTHER_METHODS = re.compile(r"\b(?:tcp|file)://")
+_OTHER_METHODS = lazy(r"\b(?:tcp|file)://")
 
 
 def _meets_elsewhere(program: Program, row: EventRow, site: LaunchSite, given: frozenset[str]) -> bool:
@@ -465,7 +466,7 @@ def ranks_are_mixed_up_on_several_nodes(launch_files: LaunchFiles, started: Star
 
 
 #: Folders at the beginning of a path that a variable holds, or that are relative to an unknown one.
-_UNKNOWN_FOLDERS = re.compile(r"^(?:(?:[^/]*\$[^/]*|\.\.?)/)+")
+_UNKNOWN_FOLDERS = lazy(r"^(?:(?:[^/]*\$[^/]*|\.\.?)/)+")
 
 
 class _LineOfNodes(NamedTuple):

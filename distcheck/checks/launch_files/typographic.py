@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 from distcheck.core.variable_table import TRAINING_PREFIXES
 
@@ -16,7 +17,7 @@ from .variables import MASKS
 
 #: Each with the character of the keyboard.
 _QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u2018": "'", "\u2019": "'"})
-_QUOTED = re.compile("[\u201c\u201d\u201e\u2018\u2019].*|.*[\u201c\u201d\u2018\u2019]", re.DOTALL)
+_QUOTED = lazy("[\u201c\u201d\u201e\u2018\u2019].*|.*[\u201c\u201d\u2018\u2019]", re.DOTALL)
 
 
 @probe(rules.DC112)

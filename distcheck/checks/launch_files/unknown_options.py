@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
@@ -22,17 +23,17 @@ if TYPE_CHECKING:
     from distcheck.checks.source.program import Program, SourceCall
 
 #: Other parsers, and what changes the arguments or the parser before argparse reads them.
-_OTHERWISE = re.compile(
+_OTHERWISE = lazy(
     r"\b(?:HfArgumentParser|TrlParser|click|typer|fire|absl|hydra|jsonargparse|configargparse|simple_parsing|tyro|draccus|"
     r"from_cli|parse_known_args|parse_known_intermixed_args|optparse|docopt|add_subparsers|prefix_chars|"
     r"fromfile_prefix_chars|set_defaults_from|runpy|argv|_add_action)\b|\bexec\(|\(argparse\.ArgumentParser\)|\(ArgumentParser\)"
 )
 #: A parser's method that is not called where it is named.
-_PASSED_ON = re.compile(r"\badd_argument\b(?![ \t\n]*\()")
-_IN_AN_ATTRIBUTE = re.compile(r"\.\w+[ \t]*=[ \t]*(?:\w+\.)?ArgumentParser\(")
-_OPTION = re.compile(r"--?[A-Za-z][\w.-]*")
+_PASSED_ON = lazy(r"\badd_argument\b(?![ \t\n]*\()")
+_IN_AN_ATTRIBUTE = lazy(r"\.\w+[ \t]*=[ \t]*(?:\w+\.)?ArgumentParser\(")
+_OPTION = lazy(r"--?[A-Za-z][\w.-]*")
 #: A folder that a launch file changes to and does not name; these are usually that of the script.
-_OTHER_FOLDER = re.compile(
+_OTHER_FOLDER = lazy(
     r"\b(?:cd|pushd)[ \t]+[\"']?\$\{?(?!\w*(?:SCRIPT|SUBMIT|WORKDIR|ROOT|HERE|CODE|REPO|DIR\b)|PWD\b)\w"
 )
 #: What gives the project other files, or a script another text.

@@ -14,6 +14,7 @@ from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix
+from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import SET_BY_CALLERS
 from distcheck.core.registry import probe
 from distcheck.core.spans import Span
@@ -57,7 +58,7 @@ _INSTEAD = {
     "SLURM_CPUS_PER_TASK": "SLURM_CPUS_ON_NODE",
     "SLURM_ARRAY_JOB_ID": "SLURM_JOB_ID",
 }
-_NOUNSET = re.compile(
+_NOUNSET = lazy(
     r"(?m)^[ \t]*set(?P<words>(?:[ \t]+[-+][A-Za-z]+(?:[ \t]+(?:nounset|errexit|pipefail|xtrace|errtrace))*)+)"
 )
 #: Where a line may not be reached, or where a variable may be unset on purpose.
@@ -66,18 +67,18 @@ _UNCERTAIN = frozenset(
      "c_style_for_statement", "function_definition", "list", "subshell", "test_command", "command_substitution"]
 )  # fmt: skip
 #: Files that set up an environment of programs; others may set any variable.
-_SETS_PROGRAMS = re.compile(
+_SETS_PROGRAMS = lazy(
     r"^(?!.*\bactivate\.d/).*(?:activate|bashrc|profile|conda|venv|modules|/init/|setvars|\.edf|module)"
 )
-_SOURCES = re.compile(r"(?m)(?:^|[;&|{]|\b(?:then|do|builtin|command))[ \t]*(?:source|\\?\.)[ \t]+(?P<file>[^\s;&|]+)")
+_SOURCES = lazy(r"(?m)(?:^|[;&|{]|\b(?:then|do|builtin|command))[ \t]*(?:source|\\?\.)[ \t]+(?P<file>[^\s;&|]+)")
 #: What may set a variable whose name is nowhere in the file.
-_SETS_ANY = re.compile(
+_SETS_ANY = lazy(
     r"(?<![\w-])eval[ \t](?![^\n]{0,200}(?:conda|hook|ssh-agent|brew))|\$\{!|\bdirenv\b|\bdotenv\b|(?:^|[\s/])\.env\b"
     # declare "$name=$value", export $(cat settings), printf -v "$name"
     r"|\b(?:declare|export|local|typeset|readonly|read|printf[ \t]+-v)(?:[ \t]+-\w+)*[ \t]+[\"']?[$`]"
 )
 #: Names that the environment of a user, a cluster or a machine holds.
-_OF_THE_ENVIRONMENT = re.compile(
+_OF_THE_ENVIRONMENT = lazy(
     r"(?:HOME|USER|PATH|ROOT|DIR|FOLDER|DATA|DATASETS?|TOKEN|KEY|HOST|HOSTS|HOSTNAME|ADDR|ADDRESS|PORT|IP|ACCOUNT|SCRATCH|WORK|PROJECT|"
     r"STORE|TMP|TEMP|SHELL|LANG|RANK|WORLD_SIZE|NNODES|NODES|NPROC|MACHINES?|URL|NAME|(?:JOB|RUN|TASK|NODE)_?ID|"
     r"\w*(?:ARG|OPT|OPTION|PARAM|FLAG|EXTRA|CONFIG)|ARGV)S?$"
@@ -85,11 +86,11 @@ _OF_THE_ENVIRONMENT = re.compile(
     r"VC|MLP|ARNOLD|DLTS|PAI|SM|RAY|JOB|WANDB|HF|TORCH|BASH|ROCR|HIP|PWD|OLDPWD|RANDOM|SECONDS|LINENO|EPOCH|HOSTNAME|"
     r"UID|EUID|GROUPS|IFS|REPLY|TASK|CI|GITHUB|WORKSPACE)(?:_|$)"
 )
-_EXPANSION = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)")
+_EXPANSION = lazy(r"\$\{?(?P<name>[A-Za-z_]\w*)")
 #: An assignment other than that of a mask.
-_ASSIGNMENT = re.compile(r"(?m)^[ \t]*(?:export[ \t]+)?(?!CUDA_|HIP_|ROCR_)[A-Za-z_]\w*=")
+_ASSIGNMENT = lazy(r"(?m)^[ \t]*(?:export[ \t]+)?(?!CUDA_|HIP_|ROCR_)[A-Za-z_]\w*=")
 #: A variable of the caller with a default: ``NODES=${NODES:-1}``.
-_DEFAULT = re.compile(r"\$\{(?!SLURM|PBS|CUDA)[A-Z]\w*(?::?[-=?])")
+_DEFAULT = lazy(r"\$\{(?!SLURM|PBS|CUDA)[A-Z]\w*(?::?[-=?])")
 #: Larger files, and files with more variables, are not checked.
 _LIMIT = 1_000_000
 _MOST_NAMES = 200

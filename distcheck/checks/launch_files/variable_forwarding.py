@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 from distcheck.core.spans import Span
 from distcheck.core.variable_table import VariableTable
@@ -45,14 +46,14 @@ _SET_BY_SLURM = frozenset({"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_
 _REMOTE = frozenset({"ssh", "pdsh", "clush", "kubectl", "oc"})
 _IMAGES = frozenset({"singularity", "apptainer"})
 #: Options of Open MPI's mpirun only; those of MPICH and Intel pass the environment on (``-genvall``).
-_OPEN_MPI = re.compile(
+_OPEN_MPI = lazy(
     r"-x|-{1,2}mca|--allow-run-as-root|-{1,2}map-by|-{1,2}bind-to|-{1,2}npernode|-{1,2}oversubscribe|-{1,2}tag-output"
 )
 #: Options of Hydra, the starter of MPICH and Intel MPI, which passes the whole environment by default.
-_HYDRA = re.compile(r"-ppn|-g?env(?:all|list|none)?|-bootstrap")
-_HOSTS = re.compile(r"-H|-{1,2}host|-{1,2}hostfile|-{1,2}machinefile")
+_HYDRA = lazy(r"-ppn|-g?env(?:all|list|none)?|-bootstrap")
+_HOSTS = lazy(r"-H|-{1,2}host|-{1,2}hostfile|-{1,2}machinefile")
 #: Variables of each task; the batch script has those of its first task.
-_OF_TASK = re.compile(r"\$\{?(?:SLURM_PROCID|SLURM_LOCALID|OMPI_COMM_WORLD_(?:LOCAL_)?RANK|PMI_RANK|PMIX_RANK)\b")
+_OF_TASK = lazy(r"\$\{?(?:SLURM_PROCID|SLURM_LOCALID|OMPI_COMM_WORLD_(?:LOCAL_)?RANK|PMI_RANK|PMIX_RANK)\b")
 #: A side effect of a fix.
 _FIRST_TIME = "the ranks get a value that had no effect so far"
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
@@ -118,7 +119,7 @@ def launchers_set_their_own_variables(launch_files: LaunchFiles) -> Iterator[Fin
 
 
 #: A launcher in a text that a shell puts together, so that no launch line is known.
-_LAUNCHERS = re.compile(r"^[^#\n]*(?:\btorchrun\b|torch\.distributed\.(?:run|launch)\b|\baccelerate\s+launch\b)")
+_LAUNCHERS = lazy(r"^[^#\n]*(?:\btorchrun\b|torch\.distributed\.(?:run|launch)\b|\baccelerate\s+launch\b)")
 
 
 def _names_a_launcher(file: LaunchFile) -> bool:

@@ -40,7 +40,7 @@ MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 #: Values that are meant to hide all GPUs.
 _NO_GPUS = frozenset({"", "none", "cpu", "void", "null", "off", "nodevfiles"})
 #: ``pytorch/pytorch:1.13.1-cuda11.6``, ``nvcr.io/nvidia/pytorch:23.10-py3``, ``pytorch_22.08.sif``, ``torch==2.0.1``
-_TORCH_RELEASE = re.compile(r"torch(?:[:/_-]|==)v?(?P<major>\d{1,2})\.(?P<minor>\d{1,2})(?!\d)")
+_TORCH_RELEASE = lazy(r"torch(?:[:/_-]|==)v?(?P<major>\d{1,2})\.(?P<minor>\d{1,2})(?!\d)")
 _FIRST_BY_MONTH = 17
 #: More cards than any mask names; higher indices count as errors only if the nodes are known.
 _ANY_CARDS = 1024
@@ -83,7 +83,7 @@ class SettingGroup(NamedTuple):
 
 
 #: A comment, or a command that only shows values or tests that they are set.
-_PRINTS = re.compile(r"\s*(#|echo\b|printf\b|:\s)")
+_PRINTS = lazy(r"\s*(#|echo\b|printf\b|:\s)")
 
 
 @probe(rules.DC110)

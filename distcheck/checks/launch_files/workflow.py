@@ -6,9 +6,10 @@ that of the workflow. The shell of ``run`` follows the same order. ``${{ }}`` is
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
+
+from distcheck.core.patterns import lazy
 
 from .fragments import Fragment
 from .model import FileSetting, LaunchFile, LookUp
@@ -19,7 +20,7 @@ from .yaml_text import Node, read_yaml
 _MAX_STEPS = 5000
 
 
-_NAME = re.compile(r"\b([A-Za-z_]\w*)(?==|<<)")
+_NAME = lazy(r"\b([A-Za-z_]\w*)(?==|<<)")
 
 
 class _WorkflowStep(NamedTuple):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import call_paths, path_values, rank_dependence
@@ -33,11 +34,11 @@ _LIBRARIES = ("torch.optim.lr_scheduler.", "transformers.", "diffusers.optimizat
 #: The head of a loop is shorter; a longer line would cost the square of its length.
 _LONGEST_LINE = 400
 #: A length with one of these is the sum over the processes, or depends on the data of one.
-_COUNTED = re.compile(r"process|world|rank|\blen\(|ceil|/")
+_COUNTED = lazy(r"process|world|rank|\blen\(|ceil|/")
 #: Last names of what makes a scheduler.
-_SCHEDULES = re.compile(r"(?<!Constant)LR$|LROnPlateau$|^get_(?!constant_schedule$)\w*schedule")
+_SCHEDULES = lazy(r"(?<!Constant)LR$|LROnPlateau$|^get_(?!constant_schedule$)\w*schedule")
 #: What a schedule for epochs is made with, if it counts the processes itself.
-_PER_PROCESS = re.compile(r"process|world|gpu|rank", re.IGNORECASE)
+_PER_PROCESS = lazy(r"process|world|gpu|rank", re.IGNORECASE)
 
 
 @probe(rules.DC765)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .call_paths import related
@@ -17,13 +18,13 @@ from .source_text import last_name
 from .values import Kind
 
 #: What a program mentions that decides itself when gradients are averaged.
-_DECIDES = re.compile(
+_DECIDES = lazy(
     r"no_sync|grad_sync(?!\s*==)|gradient_sync|(dis|en)able_allreduce|register_comm_hook|(?<!itertools\.)accumulate\(|_do_sync"
 )
 #: Objects that step: optimizers and what scales their loss.
-_STEPPERS = re.compile(r"opt(im|$|_)|scaler", re.IGNORECASE)
+_STEPPERS = lazy(r"opt(im|$|_)|scaler", re.IGNORECASE)
 #: Words in the number of turns of a loop that accumulates.
-_ACCUMULATES = re.compile(r"accum|micro", re.IGNORECASE)
+_ACCUMULATES = lazy(r"accum|micro", re.IGNORECASE)
 _ACCELERATOR = "accelerate.Accelerator"
 
 

@@ -6,9 +6,10 @@ Pure functions of values; where a value comes from is for :mod:`.evaluate`.
 from __future__ import annotations
 
 import operator as op
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from distcheck.core.patterns import lazy
 
 from . import vocabulary
 from .values import (
@@ -37,7 +38,7 @@ from .values import (
 from .vocabulary import word_set
 
 #: A replacement field of a format string.
-_FIELD = re.compile(r"\{[^{}]*\}")
+_FIELD = lazy(r"\{[^{}]*\}")
 #: Names that a rank is compared with where one rank gives to all others, or takes from them.
 ROOTS = word_set("src dst root source destination src_rank dst_rank main_rank master_rank group_src group_dst")
 #: Who may be all ranks of a job.

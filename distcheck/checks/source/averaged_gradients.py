@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .collective_outputs import copy_of
@@ -24,7 +25,7 @@ from .vocabulary import COLLECTIVES, D, word_set
 #: Models whose gradients are averaged by the backward pass.
 _AVERAGING = ("ddp", "fsdp", "fsdp2")
 #: Losses that are a mean over the batch unless ``reduction`` is given.
-_MEANS = re.compile(r"^torch\.nn\.(functional\.)?(\w+_loss|cross_entropy|binary_cross_entropy(_with_logits)?|\w+Loss)$")
+_MEANS = lazy(r"^torch\.nn\.(functional\.)?(\w+_loss|cross_entropy|binary_cross_entropy(_with_logits)?|\w+Loss)$")
 _REDUCES = (D + "all_reduce", D + "all_reduce_coalesced", D + "reduce_scatter_tensor", D + "reduce_scatter_single")
 
 

@@ -6,7 +6,7 @@ in the files that it may come from. That no buffer is found counts only if all o
 
 from __future__ import annotations
 
-import re
+from distcheck.core.patterns import lazy
 
 from . import call_paths
 from .program import EventRow, Function, Program, SourceCall, cached
@@ -25,7 +25,7 @@ _REGISTERS = "register_buffer"
 #: Layers of torch that are made of what they are given.
 _CONTAINERS = words("Sequential ModuleList ModuleDict TransformerEncoder TransformerDecoder")
 #: Models of torchvision that are made of layers with buffers.
-_WITH_BUFFERS = re.compile(
+_WITH_BUFFERS = lazy(
     r"^torchvision\.models\.(\w+\.)*(resn|wide_resn|densen|mobilen|efficientn|mnasn|shufflen|googlen|inception|regn"
     r"|deeplab|fcn_|fasterrcnn|maskrcnn|retinanet|\w+_bn$)"
 )

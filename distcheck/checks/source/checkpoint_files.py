@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from distcheck.core.patterns import lazy
+
 from . import call_paths
 from .device_uses import called_in
 from .program import EventRow, Program, SourceCall
@@ -15,10 +17,10 @@ from .values import Kind
 
 OF_PATHS = frozenset(["join", "dirname", "abspath", "realpath", "expanduser", "Path", "resolve", "str", "joinpath"])
 #: Keys of what counts the steps of a training.
-_COUNTERS = re.compile(r"(?:\w+_)?(?:epochs?|steps?|iter(?:ation)?s?|batch|seed)")
+_COUNTERS = lazy(r"(?:\w+_)?(?:epochs?|steps?|iter(?:ation)?s?|batch|seed)")
 #: Calls that only read a file.
 _READERS = frozenset(["load", "load_state_dict", *OF_PATHS])
-_TESTS_A_FILE = re.compile(r"\b(?:isfile|exists|is_file)\b")
+_TESTS_A_FILE = lazy(r"\b(?:isfile|exists|is_file)\b")
 
 
 def file_names(program: Program, row: EventRow, path: int) -> set[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .collective_signatures import GATHERED, OUTPUT
@@ -80,7 +80,7 @@ def may_be_temporary(program: Program, call: SourceCall, term: int) -> bool:
     return kind in ("c", "o", "*", "l", "u")
 
 
-_NAME = re.compile(r"[\w.]+(\[[^\[\]]*\])*")
+_NAME = lazy(r"[\w.]+(\[[^\[\]]*\])*")
 
 
 def is_name(source: str) -> bool:
@@ -366,7 +366,7 @@ def _own_tensors(program: Program, row: EventRow, alias: tuple[str, str, str], e
     return "make one tensor for each rank: create it in a comprehension, instead of repeating one in the list"
 
 
-_WORD = re.compile(r"[^\W\d]\w*")
+_WORD = lazy(r"[^\W\d]\w*")
 #: What the printed comprehension adds to the words of the line.
 _IN_FIXES = frozenset(["torch", "empty_like", "range"])
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from distcheck.core.patterns import lazy
+
 from . import vocabulary
 from .conditions import runs_without_other_ranks
 from .gathered_contents import gathers_only_texts
@@ -46,7 +48,7 @@ _OF_RECEIVERS = {
 #: Collectives with some kinds of model only: what they do on a rank alone is not known from here.
 _IT_DEPENDS = frozenset(["accelerate.Accelerator.get_state_dict", "accelerate.Accelerator.save_state"])
 #: A call of something unseen that is called so may be the other half.
-_SUSPICIOUS = re.compile(
+_SUSPICIOUS = lazy(
     r"barrier|sync|bcast|broadcast|gather|reduce|rendez|all_?to_?all|recv|receiv|wait|worker|listen|follow|serve|"
     r"collective|distribut|scatter",
     re.IGNORECASE,

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from distcheck.core.model import grouped
+from distcheck.core.patterns import lazy
 
 from . import vocabulary
 from .program import EventRow, Program, cached
@@ -16,7 +17,7 @@ from .source_text import last_name
 from .values import RANKS, Who
 
 #: Words of a condition about the group itself: where there is none yet, it may be created right there.
-_ABOUT_THE_GROUP = re.compile(r"initialized|available", re.IGNORECASE)
+_ABOUT_THE_GROUP = lazy(r"initialized|available", re.IGNORECASE)
 
 
 def conditions(row: EventRow) -> Iterator[tuple[int, bool]]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Where, grouped
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import vocabulary
@@ -142,7 +143,7 @@ def _global_rank(
 
 
 #: An argument that an edit may replace: a name, an attribute, a call without arguments.
-_REPLACEABLE = re.compile(r"[\w.]+(?:\(\))?")
+_REPLACEABLE = lazy(r"[\w.]+(?:\(\))?")
 
 
 def _use_local_rank(program: Program, row: EventRow, advice: str, on_line: Sequence[DeviceUse]) -> Fix:

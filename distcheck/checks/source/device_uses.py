@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from distcheck.core.model import Where
+from distcheck.core.patterns import lazy
 
 from .link import reachable
 from .program import EventRow, Function, Program, SourceCall, cached
@@ -55,8 +56,8 @@ _SHOWS = frozenset(
      "append", "pprint", "set_description", "set_postfix", "add_argument"]
 )  # fmt: skip
 _STARTS = ("cuda:", "xpu:", "npu:", "hip:", "musa:", "hpu:")
-_TEXT_OF_DEVICE = re.compile(r"(cuda|xpu|npu|hip|musa|hpu):\{\}$")
-_LITERAL = re.compile(r"(cuda|xpu|npu|hip|musa|hpu):(\d+)$")
+_TEXT_OF_DEVICE = lazy(r"(cuda|xpu|npu|hip|musa|hpu):\{\}$")
+_LITERAL = lazy(r"(cuda|xpu|npu|hip|musa|hpu):(\d+)$")
 
 # how a block uses the index
 BIND, CONTEXT, MADE, MOVED, WRAPPED, LOADED, QUERIED, GROUP = (
@@ -552,7 +553,7 @@ def fits_on_one_host(row: EventRow) -> bool:
     return row.file in _comparing_files(program)
 
 
-_HOSTS = re.compile(r"^(n|num|number_of)_?(of_)?(nodes|hosts|machines)$|^(node|host|machine)_count$", re.IGNORECASE)
+_HOSTS = lazy(r"^(n|num|number_of)_?(of_)?(nodes|hosts|machines)$|^(node|host|machine)_count$", re.IGNORECASE)
 
 
 def _counts_hosts(program: Program, file: int, term: int) -> bool:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from distcheck.core.files import read_record
+from distcheck.core.patterns import lazy
 
 #: Folders that hold nothing of the project's own: those that Ruff excludes by default (its setting ``exclude``, ruff
 #: 0.17), and what Python and we write. ``dist`` is not among them: of all names, it is what training projects call the
@@ -36,14 +37,14 @@ LAUNCH_SUFFIXES = (
 #: Documents with commands in them, where they are requested.
 MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx", ".qmd")
 #: Names without such an end that mean the same: ``Dockerfile.train``, ``Makefile.am``, ``hostfile_2nodes.txt``.
-_LAUNCH_NAME = re.compile(
+_LAUNCH_NAME = lazy(
     r"(?:docker|container|(?:gnu)?make)file(?:[._-].*)?|.*[._-](?:docker|container)file|.*(?:host|machine)[_-]?file.*",
     re.IGNORECASE,
 )
 #: Longest first line that is checked, in bytes: more than the kernel takes of one (256, Linux 5.1's BINPRM_BUF_SIZE).
 _FIRST_LINE = 512
 #: The first line of a script of a shell.
-_SHELL = re.compile(rb"#!.*[/ ](?:ba|da|z|k|)sh\b")
+_SHELL = lazy(rb"#!.*[/ ](?:ba|da|z|k|)sh\b")
 
 
 class FileProblem(NamedTuple):
@@ -65,7 +66,7 @@ class FoundFiles(NamedTuple):
 
 
 #: A pattern that is about one name, without a sign that means more than itself.
-_PLAIN = re.compile(r"[\w.-]+")
+_PLAIN = lazy(r"[\w.-]+")
 
 
 class Globs:
@@ -174,7 +175,7 @@ def _library_stamp() -> bytes:
 
 
 #: The regular expression of a pattern for one name at any depth: ``build/``, ``.env``, ``*.so``.
-_OF_A_NAME = re.compile(
+_OF_A_NAME = lazy(
     r"\^\(\?:\.\+/\)\?(?P<ends>\[\^/\]\*)?(?P<text>(?:[\w~-]|\\[^\w\s])+)"
     r"(?:(?P<folder>\(\?:/\)|/\.\*\$)|\(\?:\(\?:/\)\|\$\)|\(\?:/\.\*\)\?\$)"
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Finding, Rule, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import vocabulary
@@ -217,7 +218,7 @@ def _leave_from_both_arms(sequences: Sequences, call: SourceCall, guard: Guard) 
 #: Questions to the person at the terminal.
 _QUESTIONS = words("input raw_input confirm prompt getpass")
 _COMPLAINTS = words("error critical fatal exception")
-_COMPLAINT = re.compile(r"\b(error|fail(ed|ure)?|invalid|abort(ed|ing)?|cannot|can't|must|missing|not found)\b", re.I)
+_COMPLAINT = lazy(r"\b(error|fail(ed|ure)?|invalid|abort(ed|ing)?|cannot|can't|must|missing|not found)\b", re.I)
 
 
 def _ends_the_job(sequences: Sequences, call: SourceCall, guard: Guard) -> bool:

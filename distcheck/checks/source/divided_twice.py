@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import call_paths, path_values
@@ -15,7 +16,7 @@ from .program import Program, SourceCall
 from .values import Kind
 
 #: Conditions that test whether there are other ranks.
-_SEVERAL = re.compile(r"process|world|initialized|__main__", re.IGNORECASE)
+_SEVERAL = lazy(r"process|world|initialized|__main__", re.IGNORECASE)
 _PREPARES = ("accelerate.Accelerator.prepare", "accelerate.Accelerator.prepare_data_loader")
 
 

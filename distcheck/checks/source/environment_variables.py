@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 from distcheck.core.spans import Span
 from distcheck.launch.model import RENDEZVOUS_VARIABLES
@@ -572,7 +573,7 @@ def _captures(program: Program, file: int) -> bool:
     return any(_CUDA_GRAPH.search(line) for line in program.lines(file))
 
 
-_CUDA_GRAPH = re.compile(r"cuda_?graph|cuda\.(graph|make_graphed)", re.IGNORECASE)
+_CUDA_GRAPH = lazy(r"cuda_?graph|cuda\.(graph|make_graphed)", re.IGNORECASE)
 
 
 # rank 0 as "no rank"

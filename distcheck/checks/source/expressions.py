@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import Any
+
+from distcheck.core.patterns import lazy
 
 from .keyword_items import KeywordItems
 from .summary_tables import Frame, SummaryTables
 
 #: Texts about a launch or a location, wherever they stand.
-_TEXTS = re.compile(r"torch\.distributed\.(launch|run)|torchrun|tcp://|file://|localhost|127\.0\.0\.1")
+_TEXTS = lazy(r"torch\.distributed\.(launch|run)|torchrun|tcp://|file://|localhost|127\.0\.0\.1")
 _LONGEST_TEXT = 200
 
 OPERATORS: dict[type, str] = {

@@ -5,10 +5,11 @@ A list of texts is no communication. Where the content of a list is not known, n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any
+
+from distcheck.core.patterns import lazy
 
 from .program import EventRow, Program, SourceCall, cached
 from .source_text import last_name
@@ -23,11 +24,11 @@ _OF_TEXTS = word_set(
     "batch_decode DecodeIds id_to_piece convert_ids_to_tokens convert_tokens_to_string isoformat hexdigest as_posix"
 )
 #: What decodes texts, by the start of its module and by a part of its name.
-_DECODES = re.compile(
+_DECODES = lazy(
     r"(?:sentencepiece|transformers|tokenizers|tiktoken)\.(?:\w+\.)*\w*(?:[Tt]oken|SentencePiece|Processor)"
 )
 #: A name, and no attribute.
-_WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_WORD = lazy(r"(?<![\w.])[^\W\d]\w*")
 _KEEPS = word_set("list tuple sorted set reversed copy deepcopy")
 _KEEPS_TEXTS = frozenset({"replace", "split", "copy"})
 _ADDS = word_set("append extend insert add update setdefault")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .averaged_gradients import is_gradient, is_mean, is_optimizer, reduction_of, scaling_of
@@ -23,12 +24,12 @@ from .vocabulary import COLLECTIVES, D, word_set
 
 _WRAPPERS = ("ddp", "fsdp", "fsdp2", "deepspeed", "dp")
 #: What may average gradients in a way that is not followed here.
-_OTHER_WAYS = re.compile(
+_OTHER_WAYS = lazy(
     r"register_\w*hook|horovod|deepspeed|apex|accelerat|lightning|fully_shard|parallelize_module|PostLocalSGD|"
     r"ZeroRedundancy|Pipe|autograd\.Function|vmap|functorch|model_averaging|ModelAverager|_composable|\breplicate\("
 )
 #: What divides or scales in a way that is not followed here.
-_SCALES = re.compile(
+_SCALES = lazy(
     r"(?:/|\*|div_?\(|mul_?\(|scale\w{0,40}\()=?[^\n]{0,80}?(?:size|rank|replica|procs|gpus|nodes|world|\bws\b)"
     r"|\b(?:_foreach|foreach)_|\bsign_?\(",
     re.IGNORECASE,
@@ -37,7 +38,7 @@ _SCALES = re.compile(
 _OPERATORS = frozenset(["/", "*", "//"])
 _METHODS = word_set("div div_ divide divide_ true_divide true_divide_ mul mul_ multiply multiply_ lerp_ scale scale_")
 #: A test for parameters without elements.
-_EMPTY = re.compile(r"numel\(\) ?(?:[=!]=|[<>]=?) ?[01]\b|not [\w.…]*numel")
+_EMPTY = lazy(r"numel\(\) ?(?:[=!]=|[<>]=?) ?[01]\b|not [\w.…]*numel")
 #: What of a parameter decides that its gradient is not reduced.
 _SHAPES = frozenset(["dim", "ndim", "is_sparse", "numel", "ndimension"])
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Where
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import call_paths, path_values, rank_dependence, vocabulary
@@ -17,7 +18,7 @@ from .program import Program, SourceCall
 from .undivided_data import DIVIDED_BY_RANK, RANDOM_WORDS, RANK_WORDS, class_text, is_drawn_alike
 from .values import Atom, Kind
 
-_SOURCES = re.compile(r"data|source|stream|iter|loader|generator|reader|inner|base|wrapped|parent", re.I)
+_SOURCES = lazy(r"data|source|stream|iter|loader|generator|reader|inner|base|wrapped|parent", re.I)
 
 
 @probe(rules.DC735)

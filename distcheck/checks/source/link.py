@@ -5,18 +5,18 @@ It resolves names only; what values mean is for :mod:`.evaluate`, which works on
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from distcheck.core.model import grouped_pairs
+from distcheck.core.patterns import lazy
 
 from .source_text import last_names
 from .summary import Block, Class, FileSummary, Scope, unpack, unpack_header
 from .vocabulary import OUTSIDE
 
 #: The ends of lines that Python's parser knows; a form feed or U+2028, where ``str.splitlines`` splits too, is none.
-_LINE_END = re.compile(r"\r\n?|\n")
+_LINE_END = lazy(r"\r\n?|\n")
 
 
 def split_lines(text: str) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import call_paths, path_values, rank_dependence
@@ -21,17 +22,17 @@ from .values import Kind
 from .vocabulary import SPAWNS
 
 #: Names of what holds weights, and of what holds data.
-_OF_WEIGHTS = re.compile(
+_OF_WEIGHTS = lazy(
     r"ckpt|check_?point|resume|weight|pretrain|model|snapshot|state_?dict|\.pth|network|backbone|finetune|init_from",
     re.I,
 )
-_OF_DATA = re.compile(
+_OF_DATA = lazy(
     r"data|feature|label|token|embed|target|cache|split|index|indices|vocab|stats|prompt|latent|sample|noise"
     r"|predictions|proposals|annotations",
     re.I,
 )
 #: Names of what was never a file.
-_MEMORY = re.compile(r"buf|bytes|serialized|stream|blob|payload|memory|BytesIO|\bio\b", re.I)
+_MEMORY = lazy(r"buf|bytes|serialized|stream|blob|payload|memory|BytesIO|\bio\b", re.I)
 _RECEIVERS = ("load_state_dict", "load_model_state_dict", "set_model_state_dict")
 
 
@@ -119,9 +120,9 @@ _FETCHED = frozenset(
      "get_file", "maybe_download", "download_and_cache", "check_file_exist_or_download"]
 )  # fmt: skip
 #: A folder of weights that others publish, unless the project saves into one.
-_OF_OTHERS = re.compile(r"(^|/)pre_?trained[\w-]*/", re.I)
+_OF_OTHERS = lazy(r"(^|/)pre_?trained[\w-]*/", re.I)
 #: Names of files that a run writes.
-_OF_RUNS = re.compile(
+_OF_RUNS = lazy(
     r"check_?point|ckpt|resume|snapshot|last|latest|best|final|epoch|step|iter|optim"
     r"|^(pytorch_)?(model|weights?|net|network|state|state_dict)(\.\w+)*$",
     re.I,
@@ -190,7 +191,7 @@ def _is_fixed(program: Program, file: int, number: int) -> bool:
 
 
 #: Names of what has a state without tensors on a GPU: numbers of steps, the scale of a loss, random generators.
-_WITHOUT_TENSORS = re.compile(r"sched|warm_?up|(^|_)scaler?($|_)|grad_?scal|rng|generator|sampler|early_?stop", re.I)
+_WITHOUT_TENSORS = lazy(r"sched|warm_?up|(^|_)scaler?($|_)|grad_?scal|rng|generator|sampler|early_?stop", re.I)
 
 
 def _fed_to_models(program: Program) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
@@ -306,7 +307,7 @@ def _moved_before(program: Program, save: SourceCall) -> bool:
 
 
 #: Functions that move tensors to the CPU, of torch and of projects: ``cpu``, ``_to_cpu``, ``weights_to_cpu``.
-_TO_CPU = re.compile(r"(^|_)cpu($|_)")
+_TO_CPU = lazy(r"(^|_)cpu($|_)")
 
 
 def _is_on_the_host(program: Program, save: SourceCall) -> bool:

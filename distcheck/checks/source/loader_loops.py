@@ -10,6 +10,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from distcheck.core.patterns import lazy
+
 from . import call_paths
 from .device_uses import run_together
 from .link import reachable
@@ -64,7 +66,7 @@ class LoaderLoop(NamedTuple):
 #: Names of calls that may be a backward pass.
 _BACKWARD = ("backward", "manual_backward", "loss_scaler")
 #: Methods that take a step of training.
-_STEPS = re.compile(r"^(optimi[sz]e|train|fit|update|learn)|_step$|^step$|train_", re.I)
+_STEPS = lazy(r"^(optimi[sz]e|train|fit|update|learn)|_step$|^step$|train_", re.I)
 
 
 def loops_over_loaders(program: Program) -> list[LoaderLoop]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Set
 from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import OPTION_OF, SCRIPTS, SIGN, SINCE
 from distcheck.core.registry import probe
 
@@ -25,7 +25,7 @@ _SPELLED_SINCE: dict[str, Any] = {SINCE: "2.0"}
 #: torch 1.9 deprecated the launcher, and 1.10 brought torchrun.
 DEPRECATED_SINCE: dict[str, Any] = {SINCE: "1.10"}
 #: With it the old launcher adds no argument.
-USE_ENV = re.compile(r"\s*--use[-_]env\b")
+USE_ENV = lazy(r"\s*--use[-_]env\b")
 
 
 @probe(rules.DC207)

@@ -6,11 +6,11 @@ collective in the loop, are for :mod:`.divergence`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .collective_sequences import (
@@ -146,7 +146,7 @@ def _is_a_step(program: Program, row: EventRow) -> bool:
 
 
 #: A loop that a counter ends.
-_COUNTED = re.compile(r"\s*while\s+\(?\s*(?P<counter>[A-Za-z_][\w.]*)\s*(<|<=|!=)\s")
+_COUNTED = lazy(r"\s*while\s+\(?\s*(?P<counter>[A-Za-z_][\w.]*)\s*(<|<=|!=)\s")
 
 
 @probe(rules.DC707)

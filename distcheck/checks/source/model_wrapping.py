@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .buffers import APEX
@@ -45,9 +46,7 @@ NOT_FORWARD = word_set(
     "register_forward_hook register_buffer get_parameter get_submodule no_sync share_memory type compile"
 )
 #: Functions that reduce gradients by hand, as they are usually called.
-_REDUCES_GRADIENTS = re.compile(
-    r"(average|reduce|sync|synchroni[sz]e|allreduce|all_reduce|gather)\w*_grad", re.IGNORECASE
-)
+_REDUCES_GRADIENTS = lazy(r"(average|reduce|sync|synchroni[sz]e|allreduce|all_reduce|gather)\w*_grad", re.IGNORECASE)
 _REDUCTIONS = (
     "all_reduce",
     "all_reduce_coalesced",
@@ -58,8 +57,8 @@ _REDUCTIONS = (
 )
 #: Functions that take a network out of its wrapper, as they are usually called.
 #: Calls that step an optimizer: ``optimizer.step``, ``scaler.step``, timm's ``loss_scaler(loss, optimizer)``, helpers.
-_STEPS = re.compile(r"step|scaler", re.IGNORECASE)
-_UNWRAPS = re.compile(r"unwrap|de_?parallel|without_ddp|raw_model|get_model|strip|bare|inner|^getattr$", re.IGNORECASE)
+_STEPS = lazy(r"step|scaler", re.IGNORECASE)
+_UNWRAPS = lazy(r"unwrap|de_?parallel|without_ddp|raw_model|get_model|strip|bare|inner|^getattr$", re.IGNORECASE)
 
 
 # DC750

@@ -10,6 +10,8 @@ import re
 import tokenize
 from collections.abc import Iterator
 
+from distcheck.core.patterns import lazy
+
 from .program import Program, cached
 from .source_text import last_name
 from .summary import Scope
@@ -17,8 +19,8 @@ from .unused_code import USES_ANY_NAME
 from .vocabulary import PLAIN_DECORATORS
 
 #: Marks of nbdev: the cell is copied to a module.
-_EXPORTED = re.compile(r"^[ \t]*#[ \t]*\|?[ \t]*exports?\b", re.MULTILINE)
-_WORD = re.compile(r"[^\W\d]\w*")
+_EXPORTED = lazy(r"^[ \t]*#[ \t]*\|?[ \t]*exports?\b", re.MULTILINE)
+_WORD = lazy(r"[^\W\d]\w*")
 
 
 def unused_in_notebook(program: Program, file: int, scope: int) -> tuple[str, bool] | None:

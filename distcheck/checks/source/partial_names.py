@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import call_paths, rank_conditions
@@ -34,9 +35,9 @@ _ERRORS_OF_NONE = {
 }
 _MOST_CALLERS = 8
 _BUILTINS = frozenset(dir(builtins))
-_WORD = re.compile(r"\w+")
+_WORD = lazy(r"\w+")
 #: A variable of which a method is called, or an item is set.
-_FILLED = re.compile(r"(?P<name>\w+)[.\[]")
+_FILLED = lazy(r"(?P<name>\w+)[.\[]")
 
 
 class _Reading(NamedTuple):

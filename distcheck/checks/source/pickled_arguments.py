@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .program import Program, SourceCall
@@ -391,14 +392,14 @@ def _of_loader(program: Program, call: SourceCall) -> tuple[str, str, str] | Non
 # DC615
 
 
-_LAYER = re.compile(r"^torch\.nn\.(modules\.\w+\.)?(?!Parameter|Buffer|Uninitialized)[A-Z]\w*$")
-_FACTORIES = re.compile(
+_LAYER = lazy(r"^torch\.nn\.(modules\.\w+\.)?(?!Parameter|Buffer|Uninitialized)[A-Z]\w*$")
+_FACTORIES = lazy(
     # not what a method of such a model gives
     r"^(?!.*\.(state_dict|(named_)?(parameters|buffers|children|modules))$)"
     r"(torchvision\.models\.(\w+\.)*\w+|timm\.(models\.)?create_model"
     r"|transformers\.\w*(Model|For[A-Z])\w*\.from_pretrained)$"
 )
-_BASES = re.compile(
+_BASES = lazy(
     r"^(torch\.nn\.(modules\.\w+\.)?[A-Z]\w*|lightning\.pytorch\.LightningModule"
     r"|transformers\.(PreTrainedModel|\w+Model)|torchvision\.models\.\w+)$"
 )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .models import calls_in
@@ -20,7 +21,7 @@ _RECEIVE = "torch.distributed.recv"
 _SENDS = (D + "send", D + "isend")
 _RECEIVES = (D + "recv", D + "irecv")
 #: Words for the position of a process among others, in a condition without a known rank.
-_POSITIONS = re.compile(r"stage|first|last|prev|next|peer|partner|even|odd|parity|turn|rank", re.I)
+_POSITIONS = lazy(r"stage|first|last|prev|next|peer|partner|even|odd|parity|turn|rank", re.I)
 
 
 @probe(rules.DC716)

@@ -10,6 +10,8 @@ import os
 import re
 from collections.abc import Callable, Iterable
 
+from distcheck.core.patterns import lazy
+
 from .summary import Header
 
 #: A file that holds one of these is analysed: common parts of many words.
@@ -59,11 +61,9 @@ _COMMON = frozenset(
     b"main run save load train test setup init forward get build evaluate step create parse update "
     b"Trainer Model Dataset Config State".split()
 )
-_IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]+))", re.MULTILINE
-)
-_PARTS = re.compile(r"[._]+")
-_WORD = re.compile(rb"\w+")
+_IMPORT = lazy(rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]+))", re.MULTILINE)
+_PARTS = lazy(r"[._]+")
+_WORD = lazy(rb"\w+")
 
 
 def passes(data: bytes) -> bool:

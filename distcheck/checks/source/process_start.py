@@ -5,11 +5,11 @@ Launch files and commands are judged elsewhere; here is only what stands in Pyth
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 from distcheck.rules.double_launch import KEEP_ONE
 
@@ -31,7 +31,7 @@ STARTERS = (
     "asyncio.create_subprocess_exec",
     "asyncio.create_subprocess_shell",
 )  # fmt: skip
-_LAUNCHERS = re.compile(
+_LAUNCHERS = lazy(
     r"torchrun|torch\.distributed\.(launch|run)\b|accelerate launch|\bdeepspeed\b|\bsrun\b|\bmpirun\b|\bhorovodrun\b|"
     r"elastic_launch|\bmp\.spawn\b|notebook_launcher|run\.sh|sbatch"
 )
@@ -133,7 +133,7 @@ def starts_itself(program: Program, script: int) -> bool:
     )
 
 
-_OF_TORCH = re.compile(r"torchrun|torch\.distributed\.(?:run|launch)\b|accelerate launch")
+_OF_TORCH = lazy(r"torchrun|torch\.distributed\.(?:run|launch)\b|accelerate launch")
 
 
 @cached

@@ -7,13 +7,13 @@ and the values of its arguments. Probes see no syntax tree, and nothing is read 
 from __future__ import annotations
 
 import functools
-import re
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where, grouped
+from distcheck.core.patterns import lazy
 from distcheck.core.spans import Span
 
 from . import source_text
@@ -35,7 +35,7 @@ from .values import FEW, NOTHING_KNOWN, PARTIAL, Atom, Certainty, FlowStep, Kind
 
 __all__ = ["FEW", "PARTIAL", "EventRow", "Guard", "Program", "SourceCall", "cached", "device_of"]
 
-_CONDITION = re.compile(r"\s*(?:if|elif|while)\s+(?!\s)([^#]*):\s*(?:#.*)?$")
+_CONDITION = lazy(r"\s*(?:if|elif|while)\s+(?!\s)([^#]*):\s*(?:#.*)?$")
 
 
 #: Rules with a level of their own for code that nothing uses.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from distcheck.core.model import grouped_pairs
+from distcheck.core.patterns import lazy
 
 from . import vocabulary as names
 from .evaluate import Evaluator
@@ -17,8 +17,8 @@ from .project_texts import Answer, Mention, ProjectTexts, Question
 from .source_spans import SourceSpans
 from .summary import Block, Scope
 
-_TESTS = re.compile(r"(^|[/_.])(tests?|testing|unittests?|conftest)([/_.]|$)")
-_EXAMPLES = re.compile(r"(^|/)(examples?|tutorials?|samples?|demos?|docs?|benchmarks?)(/|$)")
+_TESTS = lazy(r"(^|[/_.])(tests?|testing|unittests?|conftest)([/_.]|$)")
+_EXAMPLES = lazy(r"(^|/)(examples?|tutorials?|samples?|demos?|docs?|benchmarks?)(/|$)")
 #: Names of files that are used without an import.
 USED_BY_NAME = ("__init__.py", "__main__.py", "setup.py", "conftest.py", "hubconf.py", "noxfile.py")
 

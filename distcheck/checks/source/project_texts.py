@@ -10,6 +10,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from distcheck.core.patterns import lazy
+
 from . import notebooks
 
 #: Bytes of one repository that are searched; a name in a larger one counts as used.
@@ -21,13 +23,13 @@ _MOST_MENTIONS = 60
 #: Bytes before a name that may hold the start of its import.
 _LONGEST_IMPORT = 3_000
 
-_DEFINITION = re.compile(rb"(?:async[ \t]+def|def|class)[ \t]+(\w+)")
-_ALIAS = re.compile(rb"[ \t]+as[ \t]+(\w+)")
-_LONG_TEXT = re.compile(rb"(\"\"\"|''').*?\1", re.DOTALL)
+_DEFINITION = lazy(rb"(?:async[ \t]+def|def|class)[ \t]+(\w+)")
+_ALIAS = lazy(rb"[ \t]+as[ \t]+(\w+)")
+_LONG_TEXT = lazy(rb"(\"\"\"|''').*?\1", re.DOTALL)
 #: What begins no statement: comments, and the end of brackets.
 _NO_START = (b"#", b")", b"]", b"}")
-_IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import\b", re.MULTILINE)
-_LONG_IMPORT = re.compile(
+_IMPORT = lazy(rb"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import\b", re.MULTILINE)
+_LONG_IMPORT = lazy(
     rb"(?:^[ \t]*from[ \t]+[\w.]+[ \t]+import[ \t]*\(|^[ \t]*__all__[ \t]*\+?=[ \t]*[\[(])[^()\[\]]*\Z", re.MULTILINE
 )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import call_paths, path_values
@@ -33,7 +34,7 @@ _SEEDS = frozenset(["seed", "manual_seed", "set_seed", "seed_everything", "set_r
 #: Variables with a rank of launchers that set no ``MASTER_PORT``.
 _OTHER_LAUNCHERS = ("SLURM_PROCID", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 #: Directives of ``strftime`` that two ranks may see differently when they start together.
-_SECONDS = re.compile(r"%[STXcsfr]")
+_SECONDS = lazy(r"%[STXcsfr]")
 _FARTHEST = 3
 #: Terms that are one of their operands, or a part of it.
 _SAME = ("v", "p", "?", "|", "s", "x", "e", "w", "and", "or")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from distcheck.core.patterns import lazy
+
 from . import vocabulary
 from .collective_sequences import sequences_of
 from .conditions import asserted, leaves_one_process
@@ -13,22 +15,22 @@ from .source_text import last_name
 from .values import Kind, Who
 
 #: Words in a condition that can't be followed, which may test the rank.
-_PLAUSIBLE = re.compile(
+_PLAUSIBLE = lazy(
     r"rank|is_?main|main_?proc|master|chief|primary|leader|coordinator|is_?zero|global_?zero|is_?root|should_save|to_disk"
     r"|writer|is_?first|dist|process|node|gpu|device|local|worker|proc_?id|only_one|host|\bnr\b",
     re.IGNORECASE,
 )
 #: Words in what an attribute keeps that are hardly about anything else than a rank.
-_OF_A_RANK = re.compile(r"rank|is_?main|main_?proc|is_?master|master_?proc|is_?chief|is_?primary", re.IGNORECASE)
+_OF_A_RANK = lazy(r"rank|is_?main|main_?proc|is_?master|master_?proc|is_?chief|is_?primary", re.IGNORECASE)
 #: Words in a condition after which an error is raised, which may mean that there are no other ranks. That the others
 #: are kept away from a file by an error is not plausible.
-_PLAUSIBLE_IN_ERROR = re.compile(r"rank|is_?main|main_?proc|master|dist|process|node|gpu|device|worker", re.IGNORECASE)
+_PLAUSIBLE_IN_ERROR = lazy(r"rank|is_?main|main_?proc|master|dist|process|node|gpu|device|worker", re.IGNORECASE)
 #: Parsed options in the text of a condition: the description of their parser is no word about a rank.
-_PARSED = re.compile(r"(\w+\.)*ArgumentParser\(.*?\)\.parse_(known_)?args\([^()]*\)")
+_PARSED = lazy(r"(\w+\.)*ArgumentParser\(.*?\)\.parse_(known_)?args\([^()]*\)")
 #: A number of batches: how the loader was made, ``sampler=DistributedSampler(…, rank=…)``, is no word about a rank.
-_LENGTH_OF_LOADER = re.compile(r"\blen\((?=(\w+\.)*\w*(Loader|Sampler)\()")
+_LENGTH_OF_LOADER = lazy(r"\blen\((?=(\w+\.)*\w*(Loader|Sampler)\()")
 #: Words with one of the others in them that are about data, kinds of hardware, or matrices.
-_OF_OTHER_THINGS = re.compile(
+_OF_OTHER_THINGS = lazy(
     r"(pre|post|sub)_?process\w*|process(or|ed|ing)s?(?![a-z])|distill?(ed|ation)?(?![a-z])|\w*distance\w*"
     r"|distort\w*|distribution|num_workers|low_rank\w*|lora_rank|rank_dropout|device_type|get_device_capability"
     r"|MASTER_(PORT|ADDR)",
@@ -37,8 +39,8 @@ _OF_OTHER_THINGS = re.compile(
 _COUNT = r"\b(?:num_?|n_?)?(?:nodes|gpus|hosts|machines|processes|procs|devices|nnodes|ngpus) ?"
 #: Tests of a number that is the same on all ranks, by polarity: they pass where there are several.
 _ARE_SEVERAL = {
-    True: re.compile(rf"{_COUNT}(?:> ?1|>= ?2|!= ?1)(?![\w.])"),
-    False: re.compile(rf"{_COUNT}(?:<= ?1|< ?2|== ?1)(?![\w.])"),
+    True: lazy(rf"{_COUNT}(?:> ?1|>= ?2|!= ?1)(?![\w.])"),
+    False: lazy(rf"{_COUNT}(?:<= ?1|< ?2|== ?1)(?![\w.])"),
 }
 
 

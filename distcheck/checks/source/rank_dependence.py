@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from distcheck.core.patterns import lazy
+
 from . import source_text, vocabulary
 from .program import PARTIAL, EventRow, Program, SourceCall
 from .source_text import last_name
 from .values import Atom, Kind, Value, Who
 
 #: Words in the name of an unknown value that distinguish processes.
-_OF_PROCESS = re.compile(
+_OF_PROCESS = lazy(
     r"(^|_)(rank|pid|uuid|host|hostname|worker|shard|part|proc|process|partition|replica|node|gpu|device|local)"
     r"(_|s?\d*$)|rank|uuid|tmp|temp",
     re.IGNORECASE,
 )
 #: Names of an unknown value that is what a loader gave: an item of this rank's data.
-_OF_LOADERS = re.compile(r"^(mini_?|data_?)?(batch|sample)(es|s|_data)?$", re.IGNORECASE)
+_OF_LOADERS = lazy(r"^(mini_?|data_?)?(batch|sample)(es|s|_data)?$", re.IGNORECASE)
 #: Calls whose results differ between processes; a dot at the end takes all of a module.
 _PER_PROCESS = (
     "tempfile.mkdtemp", "tempfile.mkstemp", "tempfile.mktemp", "tempfile.TemporaryDirectory",

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import UNREACHED
 from distcheck.core.unreached import not_reached
 
@@ -32,7 +33,7 @@ _MOST_STEPS = 60
 #: Bases that call only these methods of a class by their names.
 _PLAIN_BASES = ("object", "abc.ABC", "typing.Generic", "typing.Protocol", "torch.nn.Module")
 _OF_MODULES = word_set("forward extra_repr reset_parameters")
-_TESTS = re.compile(r"(^|[/_.])(tests?|unittests?|conftest)([/_.]|$)", re.IGNORECASE)
+_TESTS = lazy(r"(^|[/_.])(tests?|unittests?|conftest)([/_.]|$)", re.IGNORECASE)
 
 #: A definition in a file: its path, the names around it and its own. The module itself has no name.
 Definition = tuple[str, tuple[str, ...]]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import SINCE
 from distcheck.core.registry import probe
 
@@ -34,7 +35,7 @@ _REFUSED = {
     "numpy.random.get_state": "",
 }
 #: What a program does that has dealt with it.
-_DEALS_WITH_IT = re.compile(
+_DEALS_WITH_IT = lazy(
     r"add_safe_globals|safe_globals|TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|torch\.load\s*=[^=]"
     # megatron/core/safe_globals.py allows Namespace, Path and NumPy's arrays when the package is imported
     r"|^[ \t]*(?:from|import)[ \t]+megatron\.core\b",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import SINCE
 from distcheck.core.registry import probe
 from distcheck.core.spans import Span
@@ -26,7 +26,7 @@ AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
 _UNPRIVILEGED = 1024
 _LAST_PORT = 65535
 _EPHEMERAL = (32768, 60999)
-_URL = re.compile(r"tcp://(?P<host>\[[^\]]*\]|[^:/{}]*)(?::(?P<port>\d+))?")
+_URL = lazy(r"tcp://(?P<host>\[[^\]]*\]|[^:/{}]*)(?::(?P<port>\d+))?")
 _LOCAL = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "[::1]")
 
 

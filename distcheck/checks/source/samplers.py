@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import call_paths, path_values, sampler_classes
@@ -53,9 +54,9 @@ def loader_samplers(program: Program, loader: SourceCall) -> set[tuple[int, int]
 
 
 #: The head of a loop over epochs.
-_EPOCHS = re.compile(r"\s*(?:for|while)\b[^#]*\bepochs?\b")
+_EPOCHS = lazy(r"\s*(?:for|while)\b[^#]*\bepochs?\b")
 #: Words of names that are not those of a training loader.
-_EVALUATION = re.compile(r"val|eval|test|infer", re.IGNORECASE)
+_EVALUATION = lazy(r"val|eval|test|infer", re.IGNORECASE)
 
 
 @probe(rules.DC730)

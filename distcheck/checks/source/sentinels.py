@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from distcheck.core.patterns import lazy
+
 from . import call_paths, path_values
 from .conditions import conditions
 from .program import EventRow, Program, SourceCall, cached
@@ -22,9 +24,9 @@ _MOST_CALLERS = 6
 _READS = ("os.environ.get", "os.getenv", "os.environ.setdefault")
 _NUMBERS = frozenset(["int", "str", "float"])
 #: What a condition speaks of that may have to do with the launcher.
-_OF_LAUNCHERS = re.compile(r"rank|dist|launch|environ|slurm|world|gpu|cuda|device|node|nproc|multi|single", re.I)
+_OF_LAUNCHERS = lazy(r"rank|dist|launch|environ|slurm|world|gpu|cuda|device|node|nproc|multi|single", re.I)
 #: Functions that may fill in options that they are given.
-_SETS_UP = re.compile(r"init|set_?up|dist|prepare|config|launch|fill|update|adjust|process", re.I)
+_SETS_UP = lazy(r"init|set_?up|dist|prepare|config|launch|fill|update|adjust|process", re.I)
 
 
 #: What starts a group of DeepSpeed: its launcher passes the option, and ``initialize`` writes LOCAL_RANK into the

@@ -7,11 +7,11 @@ or of this node, takes them as options, or works out ranks from them. Launch fil
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from distcheck.core.model import Finding, Rule, Severity
+from distcheck.core.patterns import lazy
 
 from .device_uses import called_in, files_from, roots_of
 from .program import EventRow, Program, cached
@@ -51,8 +51,8 @@ _KEYWORDS: dict[str, frozenset[str]] = {
 }
 #: Functions that return the number of this node.
 _FUNCTIONS = word_set("cross_rank cross_size get_node_rank")
-_OPTION = re.compile(r"--?[A-Za-z][\w-]*$")
-_HOST_LIST = re.compile(r"\bscontrol\s+show\s+hostnames?\b")
+_OPTION = lazy(r"--?[A-Za-z][\w-]*$")
+_HOST_LIST = lazy(r"\bscontrol\s+show\s+hostnames?\b")
 
 
 class HostSign(NamedTuple):

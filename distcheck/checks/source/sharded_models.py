@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .collective_sequences import who_runs
@@ -17,11 +18,11 @@ from .values import FEW, Atom, Kind, Value
 #: Scalers that exchange nothing with other ranks: where ``enabled`` stands among their arguments.
 _SCALERS = {"torch.amp.GradScaler": 5, "torch.amp.grad_scaler.GradScaler": 5, "torch.cuda.amp.GradScaler": 4}
 #: A type whose range makes infinite gradients rare.
-_BFLOAT16 = re.compile(r"bfloat16|bf16")
+_BFLOAT16 = lazy(r"bfloat16|bf16")
 #: Conditions that may keep a step from a sharded model.
-_DISTINGUISHES = re.compile(r"fsdp|shard|strategy|isinstance|parallel", re.IGNORECASE)
+_DISTINGUISHES = lazy(r"fsdp|shard|strategy|isinstance|parallel", re.IGNORECASE)
 #: What code has that lets the ranks agree on infinite gradients itself.
-_AGREES = re.compile(r"found_inf")
+_AGREES = lazy(r"found_inf")
 
 
 @probe(rules.DC769)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import call_paths
@@ -25,11 +25,11 @@ _OTHERS = (
     *("DistributedDataParallel", "FullyShardedDataParallel", "fully_shard_model"),
 )
 #: Layers of torch with parameters.
-_WITH_PARAMETERS = re.compile(
+_WITH_PARAMETERS = lazy(
     r"torch\.nn\.(Linear|Bilinear|Embedding|EmbeddingBag|Conv\w+|(Layer|Group|RMS)Norm|BatchNorm\w+|SyncBatchNorm|PReLU"
     r"|MultiheadAttention|Transformer\w*|RNN|LSTM|GRU|Parameter)$"
 )
-_GRADIENT = re.compile(r"\.grad\b")
+_GRADIENT = lazy(r"\.grad\b")
 
 
 @probe(rules.DC758)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import call_paths, path_values, rank_conditions, rank_dependence
@@ -27,7 +28,7 @@ _SEEDS = {
 }
 _OF_ACCELERATE = "accelerate.utils.set_seed"
 #: Transforms that draw from torch's generator.
-_TRANSFORMS = re.compile(
+_TRANSFORMS = lazy(
     r"^torchvision\.transforms\.(v2\.)?"
     r"(Random\w+|ColorJitter|AutoAugment|RandAugment|TrivialAugmentWide|AugMix|ScaleJitter)$"
 )
@@ -43,7 +44,7 @@ _OTHER_DIVISIONS = words(
     "torch.distributed.tensor.parallel torch.distributed.pipelining torch.distributed.pipeline megatron fairscale "
     "colossalai deepspeed"
 )
-_OF_RANKS = re.compile(r"rank|process_index|proc_id|worker_id", re.I)
+_OF_RANKS = lazy(r"rank|process_index|proc_id|worker_id", re.I)
 #: What gives a generator another state later.
 _RESEEDS = ("set_rng_state", "set_rng_state_all", "setstate", "set_state", "fork_rng")
 
@@ -92,7 +93,7 @@ def ranks_draw_other_numbers(program: Program) -> Iterator[Finding]:
 
 
 #: What a seed of a worker is made of that is another number in each worker or on each rank.
-_OF_WORKERS = re.compile(r"worker|rank|process_index|proc_id|epoch|initial_seed|time|urandom|getpid|rand", re.I)
+_OF_WORKERS = lazy(r"worker|rank|process_index|proc_id|epoch|initial_seed|time|urandom|getpid|rand", re.I)
 #: Generators that torch seeds itself in each worker of a loader, or that start from the parent's state in each.
 _OF_NO_WORKER = ("numpy.random.seed", "random.seed", "torch.manual_seed")
 

@@ -5,12 +5,12 @@ Whether every rank reaches a line is decided by :mod:`.call_paths`; this module 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import ONLY_LAUNCHED
 from distcheck.core.registry import probe
 
@@ -62,7 +62,7 @@ _MODES: dict[str, tuple[int | None, str, str]] = {
 }
 _ACCELERATOR = "accelerate.Accelerator"
 #: Modes of a file that is written from its beginning.
-_WRITING = re.compile(r"[wx][bt]?\+?$")
+_WRITING = lazy(r"[wx][bt]?\+?$")
 #: What is written to memory, or to a file that only this process has.
 _IN_MEMORY = ("io.BytesIO", "BytesIO", "io.StringIO", "StringIO")
 

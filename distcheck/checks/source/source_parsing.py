@@ -8,10 +8,12 @@ import re
 import tokenize
 import warnings
 
-_COMMENTS = re.compile(rb"noqa|distcheck", re.IGNORECASE)
-_OURS = re.compile(rb"noqa[ \t]*:[ \t]*[^\n]*DC|distcheck[ \t]*:", re.IGNORECASE)
-_BARE = re.compile(r"\bnoqa\b", re.IGNORECASE)
-_COMMENT = re.compile(r"noqa|distcheck\s*:", re.IGNORECASE)
+from distcheck.core.patterns import lazy
+
+_COMMENTS = lazy(rb"noqa|distcheck", re.IGNORECASE)
+_OURS = lazy(rb"noqa[ \t]*:[ \t]*[^\n]*DC|distcheck[ \t]*:", re.IGNORECASE)
+_BARE = lazy(r"\bnoqa\b", re.IGNORECASE)
+_COMMENT = lazy(r"noqa|distcheck\s*:", re.IGNORECASE)
 
 
 def parse(text: bytes | str) -> ast.Module:

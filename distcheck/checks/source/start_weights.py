@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .averaged_gradients import is_gradient
@@ -19,12 +20,12 @@ from .vocabulary import COLLECTIVES, D
 
 _SEEDS = ("torch.manual_seed", "torch.random.manual_seed")
 #: What may give all ranks the same weights, or give a generator another state.
-_SHARES = re.compile(
+_SHARES = lazy(
     r"load_state_dict|from_pretrained|set_rng_state|fork_rng|broadcast|_sync_|torch\.load|"
     r"constant_|zeros_\(|ones_\(|fill_\(|seed_everything\((?!.*rank)|set_seed\((?!.*rank)"
 )
 #: What draws weights.
-_DRAWS = re.compile(r"^torch\.nn\.init\.(xavier|kaiming|trunc_normal|normal|uniform|orthogonal|sparse)")
+_DRAWS = lazy(r"^torch\.nn\.init\.(xavier|kaiming|trunc_normal|normal|uniform|orthogonal|sparse)")
 
 
 @probe(rules.DC763)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .environment_variables import version_is_tested
@@ -16,7 +16,7 @@ from .process_start import STARTERS
 from .program import EventRow, Program
 
 #: Launchers in a command that waits for its ranks.
-_WAITED_FOR = re.compile(
+_WAITED_FOR = lazy(
     r"(^|[\s/'\"])(torchrun|deepspeed|accelerate launch|horovodrun|mpirun|srun)\s|-m torch\.distributed\.(launch|run)\b"
 )
 
@@ -47,7 +47,7 @@ def status_of_a_started_launch_is_read(program: Program) -> Iterator[Finding]:
         )
 
 
-_EXITS = re.compile(r"exit|returncode|check_returncode")
+_EXITS = lazy(r"exit|returncode|check_returncode")
 
 
 def _command_text(program: Program, file: int, term: int) -> str:
@@ -166,7 +166,7 @@ def _script(program: Program, row: EventRow) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-_OLD = re.compile(r"(?P<python>(?:python[\d.]*\s+)?-m\s+)?torch\.distributed\.launch")
+_OLD = lazy(r"(?P<python>(?:python[\d.]*\s+)?-m\s+)?torch\.distributed\.launch")
 
 
 def _to_torchrun(program: Program, row: EventRow) -> tuple[Edit, ...]:

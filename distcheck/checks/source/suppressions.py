@@ -12,16 +12,17 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Where
+from distcheck.core.patterns import lazy
 
-_DIRECTIVE = re.compile(
+_DIRECTIVE = lazy(
     r"#\s*distcheck:\s*(?P<kind>ignore-file|ignore)(?![\w-])\s*(?P<list>\[(?P<entries>[^\]]*)\])?"
     r"|#\s*noqa(?![\w-])(?:\s*:\s*(?P<codes>[^#]*))?",
     re.IGNORECASE,
 )
 #: A code in a list behind ``noqa``: what Flake8 and Ruff take for one (letters, then digits).
-_CODE = re.compile(r"[A-Za-z]+[0-9]+$")
+_CODE = lazy(r"[A-Za-z]+[0-9]+$")
 #: What looks like a code of ours, however it is misspelt.
-_OURS = re.compile(r"DC[0-9A-Z]*$", re.IGNORECASE)
+_OURS = lazy(r"DC[0-9A-Z]*$", re.IGNORECASE)
 
 
 class Suppression(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .collective_sequences import condition_text, flow_of, guarded_calls, partial_guards, sequences_of, who_runs
@@ -40,7 +41,7 @@ _IN_PLACE = word_set("lerp_ mul_ add_ copy_ sub_ lerp")
 _KEPT = word_set("state_dict parameters named_parameters buffers eval train cpu save save_pretrained update step")
 
 #: Names of functions that compute something with a model that they are handed.
-_EVALUATES = re.compile(r"^_?(eval|valid|test|infer|sample|generate|predict)", re.IGNORECASE)
+_EVALUATES = lazy(r"^_?(eval|valid|test|infer|sample|generate|predict)", re.IGNORECASE)
 
 _PREPARE = "accelerate.Accelerator.prepare"
 

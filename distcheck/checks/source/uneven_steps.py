@@ -4,12 +4,12 @@ others wait longer than their timeout. What only some ranks reach at all is judg
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .collective_sequences import sequences_of
@@ -24,8 +24,8 @@ from .vocabulary import word_set
 # DC519
 
 
-_LOOP = re.compile(r"\s*(?:async\s+)?for\s.+?\sin\s")
-_COLON = re.compile(r":\s*(?:#.*)?$")
+_LOOP = lazy(r"\s*(?:async\s+)?for\s.+?\sin\s")
+_COLON = lazy(r":\s*(?:#.*)?$")
 #: Calls that give back the elements of their first argument, one by one or in order.
 _THROUGH = frozenset({"enumerate", "tqdm", "list", "tuple", "sorted", "iter", "reversed", "trange"})
 #: Calls that may divide something, by their last name.
@@ -282,7 +282,7 @@ def _is_multiple(terms: list[tuple[Any, ...]], number: int) -> bool:
 # DC726
 
 
-_DATASETS = re.compile(
+_DATASETS = lazy(
     r"^datasets\.(load_dataset|load_from_disk|concatenate_datasets|Dataset|DatasetDict)\b.*\.(map|filter)$"
 )
 _SLOW = word_set(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import call_paths
@@ -21,9 +22,9 @@ from .vocabulary import INIT, SPAWNS, word_set
 _CAUGHT_OF_RANKS = frozenset(["Exception", "BaseException", "ProcessException", "ProcessRaisedException"])
 #: Exceptions that a failed rendezvous raises, or that hold it: those of torch derive from RuntimeError.
 _CAUGHT = frozenset(["Exception", "BaseException", "RuntimeError", "DistError", "DistBackendError", "DistNetworkError"])
-_RANK_NAME = re.compile(r"(^|_)(rank|process_index|process_id)$", re.I)
-_SIZE_NAME = re.compile(r"(^|_)(world_?size|num_processes|n_?procs|num_gpus)$", re.I)
-_SWITCH_NAME = re.compile(r"(^|_)(distributed|is_dist|use_ddp|ddp|multi_gpu)$", re.I)
+_RANK_NAME = lazy(r"(^|_)(rank|process_index|process_id)$", re.I)
+_SIZE_NAME = lazy(r"(^|_)(world_?size|num_processes|n_?procs|num_gpus)$", re.I)
+_SWITCH_NAME = lazy(r"(^|_)(distributed|is_dist|use_ddp|ddp|multi_gpu)$", re.I)
 _PROCESSES = frozenset(
     ["torch.multiprocessing.Process", "multiprocessing.Process", "torch.multiprocessing.get_context.Process",
      "multiprocessing.get_context.Process", "multiprocessing.context.Process"]

@@ -58,10 +58,10 @@ _PYTHON_3 = lazy(
 
 #: Syntax that a release of Python 3 added, on the line where reading ended, with that release.
 _NEWER = (
-    ((3, 14), re.compile(r"""\b[tT][rR]?["']|^\s*except\s+[A-Z][\w.]*\s*(?:,\s*[A-Z][\w.]*\s*)+:""")),
-    ((3, 13), re.compile(r"^\s*(?:async\s+)?(?:def|class|type)\s+\w+\[[^\]]*\w\s*(?::[^\],=]*)?=")),
-    ((3, 12), re.compile(r"^\s*(?:(?:async\s+)?def|class)\s+\w+\[|^\s*type\s+\w+\s*(?:\[.*\])?\s*=[^=]")),
-    ((3, 11), re.compile(r"^\s*except\s*\*|\*\w+\s*:\s*\*|\[\s*(?:[^\[\]]*,\s*)?\*\w+")),
+    ((3, 14), lazy(r"""\b[tT][rR]?["']|^\s*except\s+[A-Z][\w.]*\s*(?:,\s*[A-Z][\w.]*\s*)+:""")),
+    ((3, 13), lazy(r"^\s*(?:async\s+)?(?:def|class|type)\s+\w+\[[^\]]*\w\s*(?::[^\],=]*)?=")),
+    ((3, 12), lazy(r"^\s*(?:(?:async\s+)?def|class)\s+\w+\[|^\s*type\s+\w+\s*(?:\[.*\])?\s*=[^=]")),
+    ((3, 11), lazy(r"^\s*except\s*\*|\*\w+\s*:\s*\*|\[\s*(?:[^\[\]]*,\s*)?\*\w+")),
 )
 _TEXT_WITH_VALUES = lazy(r"""\b[rR]?[fF][rR]?('''|\"\"\"|'|")""")
 #: The first release in which an f-string may hold its own quotes, backslashes and comments (PEP 701).

@@ -9,6 +9,7 @@ from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import ONLY_LAUNCHED, SCRIPTS
 from distcheck.core.registry import probe
 
@@ -26,23 +27,23 @@ from .values import FEW, Kind
 from .vocabulary import word_set, words
 
 #: Names of what combines values of several ranks, and of libraries that do so by themselves.
-_COMBINES = re.compile(
+_COMBINES = lazy(
     r"reduce(?!LR)|gather|sync|aggregate|all_?to_?all|across|broadcast|(?<!c)collect(?!ion)|\bdist_|distributed_(mean|sum|avg)",
     re.IGNORECASE,
 )
 #: Names that contain one of these words, and combine no values.
-_COMBINES_NOTHING = re.compile(r"sync_?batch_?norm|sync_?bn|no_sync|broadcast_(tensors|to|shapes)", re.IGNORECASE)
+_COMBINES_NOTHING = lazy(r"sync_?batch_?norm|sync_?bn|no_sync|broadcast_(tensors|to|shapes)", re.IGNORECASE)
 #: Calls with such names within one process.
 _LOCAL = words("torch.cuda.synchronize gc.collect functools.reduce torch.gather einops.reduce")
 _COMBINING_LIBRARIES = ("torchmetrics", "ignite", "evaluate", "detectron2", "mmengine", "mmcv", "composer", "horovod")
 _LIGHTNING = ("lightning", "pytorch_lightning")
-_SAVES = re.compile(r"(^|_)save|checkpoint", re.IGNORECASE)
+_SAVES = lazy(r"(^|_)save|checkpoint", re.IGNORECASE)
 
 
 #: Methods that collect the results of single steps.
 _COLLECTS = word_set("update append extend add add_ add_batch")
 #: Calls that report a result.
-_SHOWS = re.compile(r"(print|info|log|log_\w+|report\w*|add_scalars?|write)$")
+_SHOWS = lazy(r"(print|info|log|log_\w+|report\w*|add_scalars?|write)$")
 
 
 #: What divides the data of loaders that it gets, and what only the main process does with its methods.
@@ -246,7 +247,7 @@ def _decided_by(
 
 
 #: Names of schedulers of the learning rate.
-_SCHEDULER = re.compile(r"sch|lr|plateau|decay|anneal|warm|rate", re.IGNORECASE)
+_SCHEDULER = lazy(r"sch|lr|plateau|decay|anneal|warm|rate", re.IGNORECASE)
 
 
 def _may_be_a_scheduler(call: SourceCall) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from distcheck.core.patterns import lazy
+
 from .memo import cached
 from .program_files import ProgramFiles
 from .source_tables import CallContext
@@ -12,18 +14,18 @@ from .summary import Scope
 from .values import Kind
 
 #: What may call any function of a file by its name.
-USES_ANY_NAME = re.compile(
+USES_ANY_NAME = lazy(
     r"(?<![\w.])(?:globals|locals|vars|eval|exec|getattr)\(|\bimport_module\(|\b[Ff]ire\b|__main__['\"]\]"
 )
 #: What may use a name that it composes: of this module, or of the one that is named. ``locals()`` has names of its own.
-_USES_NAMES_OF = re.compile(
+_USES_NAMES_OF = lazy(
     r"(?<![\w.])(?:globals|eval|exec)\(|(?<![\w.])vars\(\s*\)|\b[Ff]ire\b|__main__['\"]\]"
     r"|(?<![\w.])(?:getattr|vars)\(\s*(\w+)|(?<![\w.])(\w+)\.__dict__\["
 )
 #: What may use names of modules that it composes.
 _LOADS_MODULES = ("import_module", "__import__")
 #: Words in the path of code that was replaced.
-REPLACED = re.compile(r"(?:^|[/_.-])(?:old|legacy|deprecated|depreciated|obsolete|backup|unused|archived?)(?:[/_.-]|$)")
+REPLACED = lazy(r"(?:^|[/_.-])(?:old|legacy|deprecated|depreciated|obsolete|backup|unused|archived?)(?:[/_.-]|$)")
 #: Bases outside of a project that call no method of a class by its name.
 _PLAIN_BASES = ("object", "abc.ABC", "typing.Generic", "typing.Protocol")
 #: Longer chains of functions that nothing runs are not followed.

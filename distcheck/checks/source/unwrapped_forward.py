@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import call_paths, path_values
@@ -20,7 +21,7 @@ _ACCELERATOR = "accelerate.Accelerator."
 _UNWRAPS = ("accelerate.Accelerator.unwrap_model", "accelerate.utils.extract_model_from_parallel")
 _REDUCE = "accelerate.Accelerator.reduce"
 #: Names of what makes an optimizer: ``optimizer_class`` and those of other libraries, too.
-_OPTIMIZER = re.compile(r"optim|adam|sgd|lion|prodigy|adafactor|rmsprop|lamb", re.IGNORECASE)
+_OPTIMIZER = lazy(r"optim|adam|sgd|lion|prodigy|adafactor|rmsprop|lamb", re.IGNORECASE)
 _BACKWARD = "accelerate.Accelerator.backward"
 
 

@@ -13,6 +13,8 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from distcheck.core.patterns import lazy
+
 from .values import Kind, Who
 
 
@@ -249,7 +251,7 @@ DECORATORS: dict[str, str] = {
     **dict.fromkeys(["on_local_main_process", "local_rank_zero_only", "local_main_process_only"], Who.LOCAL_MAIN),
 }  # fmt: skip
 #: Functions and methods that can't be seen and are called so give what ranks have agreed on.
-AGREEING = re.compile(r"reduce|gather|sync|broadcast|agree|across|check_trigger", re.IGNORECASE)
+AGREEING = lazy(r"reduce|gather|sync|broadcast|agree|across|check_trigger", re.IGNORECASE)
 #: Contexts in which one rank goes first and all others follow.
 MAIN_FIRST = word_set(
     "main_process_first local_main_process_first zero_first rank_zero_first torch_distributed_zero_first main_first "

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from distcheck.core.model import NotChecked, Report, merge_not_checked, to_plain
+from distcheck.core.patterns import lazy
 from distcheck.reporters import measurements, unseen
 from distcheck.reporters.text_parts import brief
 
@@ -13,7 +13,7 @@ from .parts import code_link, command, cut, definitions, folded, lines, marked_t
 
 #: Up to this many reasons are shown; more are folded.
 _REASONS = 12
-_CODE = re.compile(r"[A-Z]+[0-9]+")
+_CODE = lazy(r"[A-Z]+[0-9]+")
 
 
 def to_paste(report: Report) -> Iterator[str]:

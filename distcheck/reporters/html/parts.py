@@ -6,17 +6,17 @@ where their parameter is one, and values elsewhere.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from html import escape as escape_html
 
 from distcheck.core.model import page_url
+from distcheck.core.patterns import lazy
 from distcheck.reporters import escape, rank_grid, text_parts
 
 #: In a sentence: a piece of code, as messages and fixes mark it, or an option, which must not be broken at its hyphens.
-_SPECIAL = re.compile(r"(?<!`)`(?! )([^`\n]+)(?<! )`(?!`)|(?<![\w-])(--[A-Za-z][\w-]*)")
+_SPECIAL = lazy(r"(?<!`)`(?! )([^`\n]+)(?<! )`(?!`)|(?<![\w-])(--[A-Za-z][\w-]*)")
 #: Codes whose pages are in our documentation; those of plug-ins are described elsewhere.
-_OURS = re.compile(r"DC[0-9]{3}")
+_OURS = lazy(r"DC[0-9]{3}")
 #: Longest value that a page shows, in characters; JSON has all of it.
 LONGEST = 2000
 
