@@ -124,12 +124,39 @@ class PatternStore(Protocol):
     def put(self, digest: bytes, data: bytes) -> None: ...
 
 
-def _patterns_of(lines: Iterable[str]) -> list[_Pattern]:
-    """Return the patterns of an ignore file."""
-    import pathspec
+#: A pattern of an ignore file that needs no library: names and slashes, with ``*`` and ``[abc]`` in the names.
+_SIMPLE = lazy(r"(?P<no>!?)(?P<text>(?:[\w.$~+-]|\[\w+\]|\*(?!\*)|/(?!/))+?)(?P<folder>/?) *")
+_SIGN_OF_NAME = lazy(r"\[\w+\]|\W")
 
-    found = []
+
+def _simple_pattern(line: str) -> _Pattern | None:
+    """Return a pattern of an ignore file as the library reads it; None if the library has to."""
+    found = _SIMPLE.fullmatch(line)
+    if found is None or found["text"] in ("*", "/"):
+        return None
+    start = "^" if "/" in found["text"] else "^(?:.+/)?"
+    path = "/".join(
+        "[^/]+" if name == "*" else _SIGN_OF_NAME.sub(_regex_of_sign, name)
+        for name in found["text"].removeprefix("/").split("/")
+    )
+    return not found["no"], bool(found["folder"]), start + path + ("(?:/)" if found["folder"] else "(?:(?:/)|$)")
+
+
+def _regex_of_sign(sign: re.Match[str]) -> str:
+    return "[^/]*" if sign[0] == "*" else sign[0] if len(sign[0]) > 1 else re.escape(sign[0])
+
+
+def _patterns_of(lines: Iterable[str]) -> list[_Pattern]:
+    """Return the patterns of an ignore file. The import of the library takes longer than many a search."""
+    found: list[_Pattern] = []
     for line in lines:
+        if line.startswith("#") or not line.strip():
+            continue
+        if (simple := _simple_pattern(line)) is not None:
+            found.append(simple)
+            continue
+        import pathspec
+
         try:
             parsed = list(pathspec.GitIgnoreSpec.from_lines([line]).patterns)
         except ValueError:  # git passes over what it can't read as well

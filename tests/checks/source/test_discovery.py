@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distcheck.checks.source import discovery
 from distcheck.checks.source.discovery import (
     DEFAULT_EXCLUDES,
     LAUNCH_SUFFIXES,
@@ -315,3 +317,29 @@ def test_patterns_of_one_name_fit_what_their_regular_expressions_fit(folder: boo
                 None,
             )
             assert ignore.ignores(f"/r/{relative}", folder=folder) is wanted, relative
+
+
+#: Lines of ignore files, most of them plain, and some that only look like it.
+_LINES = (
+    "__pycache__/", "*.py[cod]", "*$py.class", "build/", "/dist", "docs/_build/", ".env", "a/b", "/a/b/", "logs/*", "/*",
+    "*.egg-info/", "a*b", "a/*/b", "!keep", "!data/x", "x  ", "~x", "a-b+c", "é/", "*/", "*", "/", "//", "!", "", " ", "#x",
+    "!#x", r"\#x", "a b", "**/x", "x/**", "a**b", "[!a]x", "[a-z]", "[a", "a]", "x\r", "a//b", "x/ ", "a?",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", _LINES)
+def test_a_plain_line_of_an_ignore_file_means_what_the_library_makes_of_it(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = discovery._patterns_of([line])
+    monkeypatch.setattr(discovery, "_simple_pattern", lambda line: None)
+    assert ours == discovery._patterns_of([line])
+
+
+def test_an_ignore_file_of_plain_lines_does_not_load_the_library() -> None:
+    code = (
+        "import sys; from distcheck.checks.source.discovery import _patterns_of; "
+        "assert len(_patterns_of(['# x', '', '*.py[cod]', '/dist', 'docs/_build/', '!a/*.log'])) == 4; "
+        "assert 'pathspec' not in sys.modules; _patterns_of(['**/x']); assert 'pathspec' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
