@@ -89,16 +89,18 @@ def _names(program: Program) -> Iterator[tuple[EventRow, Finding]]:
         if program.index.files[file].cells or program.is_test(file):
             continue
         found = {}
+        scopes = program.index.scopes[file]
+        given = {parameter for parameter, _, _ in scopes[scope].parameters}
         for name, rows in names.items():
             # a name that the function declares global is one of the module
-            scopes = program.index.scopes[file]
             own = scopes[scope].bindings.get(name, [])
             bound = [term for term in own if not _is_none(rows[0], term)] or scopes[0].bindings.get(name, [])
             total = len(rows)
+            if len(bound) != total or name in given or name in _BUILTINS:
+                continue
             rows, again = _before_it_is_read(rows, name)
             guard = _only_guard(rows)
-            given = any(name == parameter for parameter, _, _ in program.index.scopes[file][scope].parameters)
-            if guard is not None and len(bound) == total and not given and name not in _BUILTINS:
+            if guard is not None:
                 else_none = len(own) > len(bound)
                 found[name] = _Partial(rows, guard, else_none, len(own) if else_none else total, again)
         if found:
@@ -107,6 +109,8 @@ def _names(program: Program) -> Iterator[tuple[EventRow, Finding]]:
 
 def _before_it_is_read(rows: list[EventRow], name: str) -> tuple[list[EventRow], EventRow | None]:
     """Return the first assignments of a name, and the one after them without a rank check, if it reads the name."""
+    if len(rows) > 1 and _only_guard(rows[:1]) is None:
+        return rows, None
     for position, row in enumerate(rows):
         if position and _only_guard([row]) is None:
             value = row.program.source(row.span).partition("=")[2]
