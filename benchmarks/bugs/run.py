@@ -48,6 +48,7 @@ CLASSES = {
     "field": "faults of all kinds in longer scripts: trainers, helpers, process groups, sharded models",
     "quiet": "jobs that end well and compute something wrong: averages, shards, schedules, vocabularies, statistics",
     "sharded": "sharded models and sequences, pipelines, resumed samplers: jobs that end well and train wrongly",
+    "varied": "restored scales, averages, statistics, schedules, loss weights: jobs that end well and train wrongly",
     "silent": "the job ends well, and what it computed is wrong",
 }
 VIAS = ("direct", "helper", "callback", "context", "data")
