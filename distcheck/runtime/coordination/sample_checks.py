@@ -21,6 +21,8 @@ from .sampling import SHOWN, LoaderUse, Pass, Samples, few, numbers, sort_key, w
 _MADE_UP = re.compile(r"dummy|fake|synthetic|mock|toy", re.I)
 #: Numbers of different samples above which equal samples are no padding, and certainly no coincidence.
 _SUSPICIOUS, _SURE = 4, 16
+#: Samples of several ranks in shares of which none repeats a sample: as many repeats are likely with replacement.
+_LEAST_SHARED = 8
 _RANDOM = ("RandomSampler", "SeedableRandomSampler")
 
 
@@ -60,7 +62,7 @@ def _the_same(side: Sequence[Pass]) -> Finding | None:
         if len(group) == len(side) or not _are_divided(side):
             return _judge_equal(side, group)
         return None
-    return _judge_seeds(side) or _judge_random(side) or _judge_steps(side)
+    return _judge_seeds(side) or _judge_random(side) or _judge_steps(side) or _judge_orders(side)
 
 
 def _alike(side: Sequence[Pass]) -> list[list[Pass]]:
@@ -222,6 +224,41 @@ def _judge_steps(side: Sequence[Pass]) -> Finding | None:
             "all ranks together have read",
             where="code",
         ),
+        severity=Severity.WARNING,
+    )
+
+
+def _judge_orders(side: Sequence[Pass]) -> Finding | None:
+    """Ranks with a sampler of the script's own that each take a share, or all, of another order of the same data.
+
+    A sampler with replacement, or one that chooses some of the data, gives a rank the same sample again, or another
+    number of samples. Samples that pad a share are in its last batch.
+    """
+    first, total = side[0], side[0].loader.length
+    full = [one._replace(batches=one.batches[:-1]) for one in side]
+    if any(one.sampler.of_torch or one.sampler.replacement for one in side) or total is None:
+        return None
+    if len({(one.length, one.loader.length, one.batches[0].size) for one in side}) > 1 or first.length is None:
+        return None
+    if any(len(set(read)) < len(read) for read in map(numbers, full)):
+        return None
+    size = first.batches[0].size
+    share = first.length * size
+    whole = abs(share - total) < size
+    if not whole and abs(share * len(side) - total) >= size * len(side):
+        return None
+    shared, severity = _in_common(full)
+    if len(shared) < _LEAST_SHARED or severity is None:
+        return None
+    if not all(_have_much_in_common(first.loader, one.loader) for one in side[1:]):
+        return None
+    part = f"all {total} samples" if whole else f"its share of {total} samples"
+    return rules.DC732.found(
+        f"{first.sampler.name} gives each rank {part} in an order of its own, each sample once, so two or more ranks "
+        f"got {few(shared)}",
+        where=where_of_passes(first.loader.place, side),
+        evidence={**_evidence(side), "loop": first.place, "sampler": _sampler_text(first)},
+        fix=Fix(_division(first, side, side), where="code"),
         severity=Severity.WARNING,
     )
 

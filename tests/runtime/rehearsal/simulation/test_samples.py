@@ -337,6 +337,55 @@ def test_good_dc732_steps(rows: list[LoggedEvent]) -> None:
     assert judged(*rows) == []
 
 
+DRAWN = {"types": ["Buckets"], "of_torch": False}
+
+
+def _orders(*orders: Sequence[int], per_rank: int, more: Sequence[dict[str, Any]] = ({}, {}), **of_walk: Any) -> Any:
+    """Rows of ranks that read the first samples of an order each, from a sampler of the script's own."""
+    batches = [in_batches(order, count=min(per_rank // 4, 8)) for order in orders]
+    length = per_rank // 4
+    walks = [walk(rank, of, sampler=DRAWN, length=length, **of_walk) for rank, of in enumerate(batches)]
+    loaders = [made(rank, sampler=DRAWN, **more[rank]) for rank in range(len(orders))]
+    return [*wrapped(*range(len(orders))), *loaders, *(event for events in walks for event in events)]
+
+
+def test_bad_dc732_shares_of_another_order_on_each_rank() -> None:
+    finding = only(*_orders(shuffled(100)[::2], shuffled(101)[1::2], per_rank=32))
+    assert (finding.code, finding.severity) == ("DC732", Severity.WARNING)
+    assert "Buckets gives each rank its share of 64 samples in an order of its own, each sample once" in finding.message
+    assert "indices[rank::world_size] of an order that all share" in finding.fix.text
+
+
+def test_bad_dc732_a_sampler_of_the_script_that_gives_each_rank_all() -> None:
+    finding = only(*_orders(shuffled(1), shuffled(2), per_rank=64))
+    assert "Buckets gives each rank all 64 samples in an order of its own" in finding.message
+
+
+def _with_replacement(seed: int) -> list[int]:
+    return random.Random(seed).choices(range(TOTAL), k=32)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        _orders(shuffled(1)[::2], shuffled(1)[1::2], per_rank=32),
+        _orders(_with_replacement(1), _with_replacement(2), per_rank=32),
+        _orders(shuffled(1)[:16], shuffled(2)[:16], per_rank=16),
+        _orders([*range(32)], [*range(32, 60), *range(4)], per_rank=32),
+        _orders(shuffled(1)[::2], shuffled(2)[1::2], per_rank=32, leaves=_of_own_files),
+        _orders(
+            shuffled(1),
+            shuffled(2),
+            per_rank=64,
+            more=[{"layers": [layer(*range(rank, 128, 2), maker="Subset")]} for rank in (0, 1)],
+        ),
+    ],
+    ids=["divided", "with replacement", "a choice", "padded", "the same number is another sample", "subsets"],
+)
+def test_good_dc732_orders_of_the_script(rows: list[LoggedEvent]) -> None:
+    assert judged(*rows) == []
+
+
 def test_good_dc732_orders_without_shuffle_do_not_depend_on_the_seed() -> None:
     assert judged(*_shares(seed=(3, 4), shuffle=(False, False))) == []
 
