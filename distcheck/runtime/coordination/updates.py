@@ -25,6 +25,9 @@ from distcheck.runtime.coordination.locations import where_of
 _STEPS_CLEARED = 2
 #: Steps without a gradient after which an optimizer is reported at the end, if it never had one.
 _STEPS_IDLE = 3
+#: Steps in a row with a learning rate of zero, after higher ones: in the middle of the job, and at its end. They have
+#: to be a part of all steps, too.
+_STEPS_UNRATED, _LAST_STEPS_UNRATED, _PART_UNRATED = 50, 8, 0.25
 #: Parameters that are compared, and elements of each.
 _PARAMETERS, _ELEMENTS = 4, 64
 #: A relative update that no rounding of 32 bits hides.
@@ -62,6 +65,8 @@ class IdleOptimizer(NamedTuple):
     sharded: bool = False
     #: line that clears the gradients between the backward pass and the step; "": none does
     cleared_at: str = ""
+    #: steps with a learning rate above zero before these ones, whose rate is zero; 0: theirs is not zero
+    rated: int = 0
 
 
 class ScheduleBurst(NamedTuple):
@@ -82,6 +87,12 @@ def steps_change_parameters(idle: IdleOptimizer) -> Iterator[Finding]:
     if idle.cleared_at:
         why = f"its gradients are set to zero between the backward pass and the step at {idle.place}"
         fix = "call zero_grad() before the backward pass, or after the step"
+    elif idle.rated:
+        why = f"its learning rate was above zero for {idle.rated} steps, and is zero since"
+        fix = (
+            "make the schedule as long as the training, in steps of one rank: len(loader) is the share of a rank "
+            "already where a sampler divides the data"
+        )
     elif idle.elsewhere:
         elsewhere = f"{idle.elsewhere} parameters with gradients are in no optimizer"
         why = f"none of its parameters has had a gradient, and {elsewhere}"
@@ -124,6 +135,8 @@ class _Updates:
         self.unchanged = 0
         #: the highest learning rate of a step so far
         self.highest = 0.0
+        #: steps with a learning rate above zero, and those with none since the last of them; -1: reported
+        self.rated = self.unrated = 0
         #: elements of parameters before the step, and whether they have to change
         self.before: list[tuple[Any, Any, Any]] = []
         #: steps so far after gradients were cleared; -1: one had a gradient
@@ -176,6 +189,8 @@ class UpdateObserver:
         self._group: tuple[int, frozenset[int]] = (0, frozenset())
         #: optimizers without a gradient up to now
         self._idle: list[tuple[_Updates, IdleOptimizer]] = []
+        #: the last step of an optimizer
+        self._last: IdleOptimizer | None = None
 
     def forget(self) -> None:
         """Forget the parent's optimizers, in a fork."""
@@ -184,9 +199,16 @@ class UpdateObserver:
         self._schedules.clear()
         self._all_schedules.clear()
         self._idle.clear()
+        self._last = None
 
     def finish(self) -> None:
-        """Report optimizers that never had a gradient, and count the last steps of schedulers: the script has ended."""
+        """Report optimizers that never had a gradient, and count the last steps of schedulers: the script has ended.
+
+        A learning rate that is zero up to the end is reported as well.
+        """
+        if self._last is not None:
+            self._report_unrated(self._last, _LAST_STEPS_UNRATED)
+            self._last = None
         for schedule in self._all_schedules:
             if schedule.step_place:
                 self._end_of_burst(schedule, schedule.step_place)
@@ -206,6 +228,7 @@ class UpdateObserver:
             updates = self._updates[optimizer] = _Updates()
         if updates.without_gradient >= 0:
             self._expect_gradients(torch, optimizer, updates, place)
+        self._expect_rate(optimizer, updates, place)
         updates.before = []
         if updates.cleared >= 0:
             self._expect_uncleared(optimizer, updates, place)
@@ -230,6 +253,28 @@ class UpdateObserver:
         if updates.unchanged == (self._patience.without_change_of_torch if of_torch else self._patience.without_change):
             self.found.append(self._idle_of(optimizer, place, updates.unchanged))
             updates.unchanged = -1
+
+    def _expect_rate(self, optimizer: Any, updates: _Updates, place: str) -> None:
+        """Count the steps since the learning rate is zero. Reading one that is a tensor may wait for the device."""
+        rates = [group.get("lr") for group in optimizer.param_groups]
+        if updates.unrated < 0 or not all(isinstance(rate, (int, float)) for rate in rates):
+            return
+        if any(rates) or updates.rated == 0:
+            updates.rated += any(rates)
+            updates.unrated, self._last = 0, None
+            return
+        updates.unrated += 1
+        self._last = self._idle_of(optimizer, place, updates.unrated)._replace(rated=updates.rated)
+        self._report_unrated(self._last, _STEPS_UNRATED)
+
+    def _report_unrated(self, last: IdleOptimizer, least: int) -> None:
+        """Report steps with a learning rate of zero, if no optimizer of this process has another one."""
+        updates = list(self._updates.values())
+        enough = last.steps >= max(least, _PART_UNRATED * (last.steps + last.rated))
+        if enough and all(one.unrated > 0 for one in updates):
+            self.found.append(last)
+            for one in updates:
+                one.unrated = -1
 
     def _expect_gradients(self, torch: Any, optimizer: Any, updates: _Updates, place: str) -> None:
         if any(one.grad is not None for one in _parameters(optimizer)):

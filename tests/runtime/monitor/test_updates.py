@@ -133,6 +133,29 @@ def schedule_for_each_rank(torch: Any, rank: int) -> None:
     _train(torch, ddp, optimizer, after)
 
 
+def _scheduled(torch: Any, factor: Callable[[int], float], *, others: bool = False) -> None:
+    """Train under a schedule; with ``others`` a second optimizer has a rate of its own."""
+    ddp = _ddp(torch)
+    optimizer = torch.optim.SGD([ddp.module[0].weight] if others else ddp.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+    second = torch.optim.SGD([ddp.module[2].weight], lr=0.1) if others else None
+
+    def after(_: int) -> None:
+        scheduler.step()
+        if second is not None:
+            second.step()
+
+    _train(torch, ddp, optimizer, after)
+
+
+def schedule_of_half_the_length(torch: Any, rank: int) -> None:
+    _scheduled(torch, lambda step: max(0.0, 1 - 2 * step / STEPS))
+
+
+def schedule_that_ends_after_ten_steps(torch: Any, rank: int) -> None:
+    _scheduled(torch, lambda step: max(0.0, 1 - step / 10))
+
+
 FAULTS = [
     (optimizer_of_the_original, "DC766", 10), (cleared_before_the_step, "DC766", 2),
     (zeroed_before_the_step, "DC766", 2), (optimizer_before_sharding, "DC752", 10),
@@ -177,6 +200,44 @@ def test_the_last_steps_of_a_scheduler_count_at_the_end() -> None:
     (found,) = run_ranks(2, lambda: observed(steps(5), final=True))[0]
     assert found[-1] == "ScheduleBurst"
     assert run_ranks(2, lambda: observed(steps(4), final=True))[0] == []
+
+
+@pytest.mark.torch
+@pytest.mark.full
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize(
+    ("body", "final", "steps"),
+    [(schedule_of_half_the_length, True, STEPS // 2), (schedule_that_ends_after_ten_steps, False, 50)],
+)
+def test_a_learning_rate_that_stays_zero_is_reported(body: Any, final: bool, steps: int) -> None:
+    from distcheck.runtime.coordination.updates import IdleOptimizer
+
+    for row in run_ranks(2, lambda: observed(body, final=final)):
+        ((*fields, _),) = row
+        found = IdleOptimizer(*fields)
+        (finding,) = step_report_of(found, Selection()).findings
+        assert (finding.code, found.steps, found.rated) == ("DC766", steps, STEPS - steps)
+        assert f"above zero for {STEPS - steps} steps, and is zero since" in finding.message
+
+
+def decays_to_zero_at_the_end(torch: Any, rank: int) -> None:
+    _scheduled(torch, lambda step: max(0.0, 1 - step / (STEPS - 8)))
+
+
+def pauses(torch: Any, rank: int) -> None:
+    _scheduled(torch, lambda step: float(not 10 <= step < 50))
+
+
+def schedule_of_one_of_two(torch: Any, rank: int) -> None:
+    _scheduled(torch, lambda step: max(0.0, 1 - 2 * step / STEPS), others=True)
+
+
+@pytest.mark.torch
+@pytest.mark.full
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize("body", [decays_to_zero_at_the_end, pauses, schedule_of_one_of_two])
+def test_a_learning_rate_that_is_zero_for_a_while_is_not_reported(body: Callable[[Any, int], None]) -> None:
+    assert run_ranks(2, lambda: observed(body, final=True)) == [[], []]
 
 
 @pytest.mark.torch
