@@ -28,6 +28,10 @@ _KEPT = 16
 _STATE = "optimizer state "
 #: A parameter in DDP that no optimizer steps.
 OUTSIDE = "parameter outside of optimizers"
+#: A weight that a loss function has for a class.
+OF_LOSS = "loss weight"
+#: What names in ``rest`` begin with that are no state of an optimizer.
+_KINDS = ("buffer", "input", OUTSIDE, OF_LOSS)
 #: Begins the keys of inputs of tensor parallel modules that the ranks have computed with parameters.
 COMPUTED_INPUTS = "computed inputs"
 #: Steps after which the parameters that compute an input have been compared.
@@ -87,7 +91,7 @@ class Drift(NamedTuple):
     """Replicas that differ at two compared steps."""
 
     #: ``learning rate``, ``loss scale``, ``step count``, ``gradient``, ``parameter``, ``optimizer state``, ``buffer``,
-    #: ``input``, ``order of reductions``, ``option``, ``changes``, ``scale of gradients``
+    #: ``input``, ``loss weight``, ``order of reductions``, ``option``, ``changes``, ``scale of gradients``
     what: str
     #: of the first one that differs; index of the parameter group
     name: str
@@ -205,7 +209,7 @@ def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
         )
         return
     computed = drift.what == "gradient" and first.computed
-    is_proven = drift.large and drift.what not in ("buffer", OUTSIDE) and not first.may_begin_apart
+    is_proven = drift.large and drift.what not in ("buffer", OUTSIDE, OF_LOSS) and not first.may_begin_apart
     yield rules.DC763.found(
         difference,
         where=where,
@@ -314,6 +318,7 @@ _EQUAL = {
     "on all ranks alike",
     "parameter": "load or initialize the parameters on all ranks alike, and step the optimizer on all ranks or on none",
     "optimizer state": "load the optimizer's state on all ranks alike, and step the optimizer on all ranks or on none",
+    OF_LOSS: "compute it from the data of all ranks: all_reduce the counts of the classes before the loss is made",
     OUTSIDE: "change it on all ranks alike: reduce what updates it, and draw random numbers from one seed",
     "buffer": "reduce what updates the buffer over the ranks, or let DDP broadcast buffers (broadcast_buffers=True)",
 }
@@ -403,7 +408,7 @@ def _differing(rows: Sequence[ReplicaRow]) -> Iterator[tuple[str, str]]:
             yield "parameter", name
     lacking = _lack_state(rows)
     for name in {name: None for row in rows for name in row.rest}:
-        what = next((kind for kind in ("buffer", "input", OUTSIDE) if name.startswith(f"{kind} ")), _STATE.rstrip())
+        what = next((kind for kind in _KINDS if name.startswith(f"{kind} ")), _STATE.rstrip())
         found = [row.rest.get(name) for row in rows]
         if None in found:
             differs = lacking and what == _STATE.rstrip()

@@ -25,7 +25,7 @@ from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
 from .clipping import ClipObserver, ClippedGradients
 from .copy_observer import OWN_BUFFERS, CopyObserver, buffers_of, is_of_fsdp, learning_rates
-from .drift import COMPUTED_INPUTS, OUTSIDE, ReplicaRow
+from .drift import COMPUTED_INPUTS, OF_LOSS, OUTSIDE, ReplicaRow
 from .fully_sharded import FullyShardedModels
 from .mesh_replicas import DividedModules, local_of
 from .patching import wrap
@@ -39,6 +39,8 @@ _FIRST_STEPS = 8
 _MOST_PARAMETERS = 32
 #: Parameters of a model in DDP that no optimizer steps: frozen ones, and copies of which an optimizer steps others.
 _MOST_OTHERS = 8
+#: Loss functions whose weights are digested, and their buffers with weights.
+_MOST_LOSSES, _LOSS_WEIGHTS = 8, ("weight", "pos_weight")
 #: Those of them whose state in the optimizer is digested as well.
 _MOST_STATES = 4
 #: ``error`` after a script has entered Join.
@@ -116,6 +118,8 @@ class TrainingObserver:
         self._wrapped: list[WrappedModel] = []
         #: keys of models whose ranks DDP keeps equal only if the script does its part
         self._loose: set[str] = set()
+        #: modules that compute a loss, in the order in which the script made them
+        self._losses: list[weakref.ref[Any]] = []
         self._divided = DividedModules()
         self._sharded = FullyShardedModels()
         #: ranks send each other parts: they may hold parts of a model, such as experts
@@ -168,6 +172,7 @@ class TrainingObserver:
         fsdp = "torch.distributed.fsdp._fully_shard."
         when_imported(f"{fsdp}_fsdp_param_group", self._sharded.attach)
         if self._wants_digests:
+            when_imported("torch.nn.modules.loss", self._attach_losses)
             when_imported(
                 f"{fsdp}_fsdp_state", lambda module: self._sharded.attach_backward(module, self._after_backward)
             )
@@ -195,6 +200,7 @@ class TrainingObserver:
             self.copies.forget()
         self._wrapped.clear()
         self._loose.clear()
+        self._losses.clear()
         self._divided.forget()
         self._sharded.forget()
         self._reduced.clear()
@@ -247,6 +253,14 @@ class TrainingObserver:
         """Return the scale of the scaler that steps an optimizer; 0 if there is none."""
         scaler = self._scaler() if self._scaler is not None else None
         return float(scaler.get_scale()) if scaler is not None and scaler.is_enabled() else 0.0
+
+    def _attach_losses(self, module: Any) -> None:
+        def begin(real: Any, loss: Any, *args: Any, **kwargs: Any) -> None:
+            real(loss, *args, **kwargs)
+            if len(self._losses) < _MOST_LOSSES:
+                self._losses.append(weakref.ref(loss))
+
+        wrap(module._Loss, "__init__", begin)
 
     def _attach_join(self, module: Any) -> None:
         real = module.Join.__enter__
@@ -476,6 +490,8 @@ class TrainingObserver:
             kept = [(name, one) for name, one in named if name not in wrapped.ignored]
             values, rest = self._digests_of(kept, optimizer, steps, with_gradients=with_gradients, ddp=ddp)
             rest |= self._others_of(wrapped, ddp, steps)
+            if wrapped is self._wrapped[0]:
+                rest |= self._weights_of_losses()
             changed = wrapped.changed({name: one for name, one in kept if name in values})
             row = ReplicaRow(
                 0, self._numbered(wrapped.key, optimizer), wrapped.ranks, steps.count, number, wrapped.network, place,
@@ -502,6 +518,19 @@ class TrainingObserver:
         chosen = dict(_some(others, turn, _MOST_OTHERS))
         found = self._digests_made().of_several(list(chosen.values()), turn)
         return {f"{OUTSIDE} {name}": digest for name, digest in zip(chosen, found, strict=True)}
+
+    def _weights_of_losses(self) -> dict[str, Digest]:
+        """Return the digests of the weights by which loss functions weigh classes."""
+        if not self._wants_digests:
+            return {}
+        chosen = {
+            f"{OF_LOSS} {type(loss).__name__}.{name}{f' of loss {number + 1}' * bool(number)}": one
+            for number, reference in enumerate(self._losses)
+            if (loss := reference()) is not None
+            for name in _LOSS_WEIGHTS
+            if (one := getattr(loss, name, None)) is not None and self._is_comparable(one) and one.numel()
+        }
+        return dict(zip(chosen, self._digests_made().of_several(list(chosen.values()), 0), strict=True))
 
     def _observe_reductions(self, optimizer: Any, place: str) -> None:
         observer = self._reduction_observer

@@ -311,7 +311,24 @@ def moments_cleared_on_one_rank(torch: Any, rank: int) -> None:
             optimizer.state.clear()
 
 
+def _weighted(torch: Any, rank: int, weight: Any, *, reduced: bool = False) -> None:
+    """Train with class weights."""
+    if reduced:
+        torch.distributed.all_reduce(weight)
+    ddp, optimizer = _ddp(torch)
+    loss = torch.nn.CrossEntropyLoss(weight=weight)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss(ddp(torch.randn(8, 6) + rank), torch.arange(8) % 2).backward()
+        optimizer.step()
+
+
+def class_weights_of_each_rank(torch: Any, rank: int) -> None:
+    _weighted(torch, rank, torch.tensor([1.0, 2.0 + rank]))
+
+
 FAULTS = [
+    (class_weights_of_each_rank, "DC763", "loss weight"),
     (codes_follow_own_batches, "DC763", "parameter outside of optimizers"),
     (copies_rounded_by_each_rank, "DC763", "parameter outside of optimizers"),
     (moments_cleared_on_one_rank, "DC763", "optimizer state"),
@@ -582,7 +599,19 @@ def moments_cleared_on_all_ranks(torch: Any, rank: int) -> None:
     _train(torch, rank, ddp, optimizer, lambda step: step == 2 and optimizer.state.clear())
 
 
+def class_weights_of_all_ranks(torch: Any, rank: int) -> None:
+    _weighted(torch, rank, torch.tensor([1.0, 2.0 + rank]), reduced=True)
+
+
+def class_weights_of_another_number(torch: Any, rank: int) -> None:
+    """A loss that one rank alone makes, before the others make theirs."""
+    if rank == 0:
+        torch.nn.BCEWithLogitsLoss(pos_weight=torch.tensor([3.0]))
+    _weighted(torch, rank, torch.tensor([1.0, 2.0]))
+
+
 TWINS = [
+    class_weights_of_all_ranks, class_weights_of_another_number,
     codes_and_a_memory, copies_rounded_alike, moments_cleared_on_all_ranks,
     plain, own_buffers, accumulation, local_steps, frozen_and_unused, moving_average, scaler, dropout, zero, uneven, closure,
     two_models, manual, parts_of_an_optimizer, model_parallel, unrelated, hooked, queue_of_each_rank, center_from_rank_0,
