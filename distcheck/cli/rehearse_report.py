@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _SHARED = ("hang_detector", "sample_checks", "epochs", "splits", "worker_calls", "reductions")
 _TOPICS = (
     "samples", "batch_counts", "devices", "gradients", "groups", "pickling", "files", "console_output", "buffers",
-    "messages", "training", "models", "reductions", "dropouts", "reference", "failed_calls",
+    "messages", "training", "models", "inputs", "reductions", "dropouts", "reference", "failed_calls",
 )  # fmt: skip
 #: Rules whose findings explain why replicas differ.
 _CAUSES_OF_DRIFT = frozenset({"DC713", "DC750", "DC751", "DC756", "DC757", "DC758", "DC759", "DC764"})
@@ -109,7 +109,7 @@ def _without_consequences(
 def _is_known_before(finding: Finding, found: Sequence[Finding]) -> bool:
     """Whether equal inputs, or copies that drift apart, are known from what makes them so."""
     if "copies_of" in finding.evidence:
-        return any(one.code == "DC763" and "copies_of" not in one.evidence for one in found)
+        return any(one.code in ("DC763", finding.code) and "copies_of" not in one.evidence for one in found)
     return "equal_inputs_of" in finding.evidence and any(
         one.code in ("DC732", "DC735", "DC736") and "equal_inputs_of" not in one.evidence for one in found
     )

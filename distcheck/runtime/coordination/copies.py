@@ -39,15 +39,10 @@ class ModelStep(NamedTuple):
     model: int
     #: class of the module
     network: str
-    #: DDP wraps it
-    wrapped: bool
-    #: line of its first forward pass, and of the step
-    called_at: str
+    #: line of the step
     place: str
     #: of its steps, this one included
     nth: int
-    #: digest of each input of a forward pass since the last step, and whether its elements differ
-    inputs: tuple[tuple[int, int], ...]
     #: kind of call → how many the rank has made: ``few`` elements, of the ``model``, ``other``
     calls: Mapping[str, int]
     parameters: Mapping[str, ParameterCopy]
@@ -136,12 +131,7 @@ def _own_buffers(models: TrainedModels, number: int, series: Sequence[tuple[Mode
     """Report a buffer that no rank changes, and that differs between ranks that average all else of the model."""
     first, last = series[0], series[-1]
     averages = all(step.calls.get("model", 0) > 0 for step in last)
-    if (
-        first[0].wrapped
-        or len(series) < _STEPS_APART
-        or not averages
-        or not _train_together(models, number, first, last)
-    ):
+    if len(series) < _STEPS_APART or not averages or not _train_together(models, number, first, last):
         return
     varied = [name for name, one in first[0].parameters.items() if one.varied]
     if not varied or any(_checksums(steps, name) != 1 for steps in (first, last) for name in varied):
@@ -173,7 +163,7 @@ def _checksums(steps: Sequence[ModelStep], name: str) -> int:
 
 def _drifting(models: TrainedModels, number: int, series: Sequence[tuple[ModelStep, ...]]) -> Iterator[DriftingCopies]:
     first, last = series[0], series[-1]
-    if first[0].wrapped or not _train_together(models, number, first, last):
+    if not _train_together(models, number, first, last):
         return
     if first[0].unreduced and not models.finished:
         return  # the script may average the parameters now and then

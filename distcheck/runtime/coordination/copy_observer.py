@@ -11,13 +11,15 @@ import re
 import sys
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import FrameType
 from typing import Any, NamedTuple
 
+from distcheck.core.model import grouped
+
 from .call_signatures import KINDS
-from .copies import ANY
+from .copies import ANY, ModelStep, ParameterCopy, TrainedModels
 from .digests import Digest, Digests
 from .flat_gradients import holds_gradients
 from .model import CollectiveCall
@@ -82,6 +84,55 @@ class CopyRow(NamedTuple):
     buffers: Mapping[str, Digest] = {}
 
 
+def row_of(values: Iterable[Any]) -> CopyRow:
+    """Return a row that was written as JSON."""
+    row = CopyRow(*values)
+    return row._replace(
+        parameters=tuple(
+            (name, varied, None if gradient is None else Digest(*gradient), Digest(*value))
+            for name, varied, gradient, value in row.parameters
+        ),
+        reduced_among={name: tuple(ranks) for name, ranks in row.reduced_among.items()},
+        buffers={name: Digest(*value) for name, value in row.buffers.items()},
+    )
+
+
+def models_of(
+    rows: Iterable[CopyRow],
+    ranks: int,
+    at_end: Iterable[Mapping[Any, tuple[int, Mapping[str, int]]]],
+    *,
+    finished: bool,
+) -> TrainedModels:
+    """Return the models of which all compared ranks have made the same rows.
+
+    :param ranks: how many are compared
+    :param at_end: what :meth:`CopyObserver.last` returned on each rank; none: the script goes on
+    :param finished: all ranks have come to the end of the script
+    """
+    listed = list(rows)
+    steps: dict[int, dict[int, tuple[ModelStep, ...]]] = {}
+    for (number, count), together in sorted(grouped(listed, lambda row: (row.model, row.nth)).items()):
+        if len(together) == ranks and len({row.network for row in together}) == 1:
+            steps.setdefault(number, {})[count] = tuple(map(_step, sorted(together)))
+    synced: dict[int, dict[str, int]] = {}
+    for last in at_end:
+        for name_of_model, (_, counts) in last.items():
+            known = synced.setdefault(int(name_of_model), {})
+            known.update({name: max(count, known.get(name, 0)) for name, count in counts.items()})
+    return TrainedModels(
+        steps, finished, any(row.divided for row in listed), any(row.wrapped for row in listed), synced
+    )
+
+
+def _step(row: CopyRow) -> ModelStep:
+    parameters = {name: ParameterCopy(varied, gradient, value) for name, varied, gradient, value in row.parameters}
+    return ModelStep(
+        row.rank, row.model, row.network, row.place, row.step, row.calls, parameters, tuple(row.rates), row.synced,
+        row.hooked_elsewhere, row.unreduced, row.reduced_among, row.divides_data, row.buffers,
+    )  # fmt: skip
+
+
 class _Call(NamedTuple):
     """A call whose tensors are not known yet."""
 
@@ -140,6 +191,9 @@ class CopyObserver:
         self._copies: list[_Copy] = []
         self._of_optimizer: weakref.WeakKeyDictionary[Any, list[_Copy]] = weakref.WeakKeyDictionary()
         self._calls: Counter[str] = Counter()
+        #: an optimizer has made a step; calls after it, and before a model was found here, that got other tensors
+        self._begun = False
+        self._others_before = 0
         #: calls with objects, or with more than a few numbers
         self._exchanges = 0
         self._waiting: list[_Call] = []
@@ -164,6 +218,10 @@ class CopyObserver:
         """Return the rows that each model made, and the calls that got its parameters until now."""
         return {one.number: (one.rows, {**one.synced, ANY: self._exchanges}) for one in self._copies}
 
+    def kinds_of_calls(self) -> dict[str, int]:
+        """Return the calls since the first step by what their tensors were: ``few`` numbers, ``model``, ``other``."""
+        return {**self._calls, "other": self._calls["other"] + self._others_before}
+
     # collectives
 
     def on_call(self, call: CollectiveCall, tensors: Sequence[Any], ranks: int) -> None:
@@ -171,9 +229,13 @@ class CopyObserver:
 
         :param ranks: of its group
         """
-        if not self._copies:
+        if not (self._copies or self._begun):
             return
         numel = sum(one.numel() for one in tensors)
+        if not self._copies:
+            exchanges = KINDS[call.operation].pair or "all_to_all" in call.operation or numel > FEW
+            self._others_before += exchanges and not is_of_fsdp(sys._getframe(1))
+            return
         self._exchanges += numel > FEW or "object" in call.operation
         if KINDS[call.operation].pair or "all_to_all" in call.operation:
             self._exchanges += 1
@@ -268,6 +330,7 @@ class CopyObserver:
             parameter since the last step; (): all ranks, or none
         :param due: this step is compared
         """
+        self._begun = True
         copies = self._of_optimizer.get(optimizer)
         if copies is None:
             copies = self._of_optimizer[optimizer] = list(self._found(optimizer, owned()))

@@ -36,6 +36,11 @@ def install(event_log: EventSink, limits: RecordLimits) -> Watcher:
     return _watcher
 
 
+def divides_models() -> bool:
+    """Return whether ranks hold parts of a model, or may do so, as the watcher of this process knows it."""
+    return _watcher is not None and _watcher.parallel.divides_models()
+
+
 def _current() -> Watcher:
     assert _watcher is not None  # noqa: S101 - only patched functions call this, after install()
     return _watcher

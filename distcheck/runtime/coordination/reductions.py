@@ -46,6 +46,12 @@ class Reductions(NamedTuple):
     steps: tuple[tuple[GradientStep, ...], ...]
 
 
+def gradient_of(values: Iterable[Any]) -> GradientStep:
+    """Return a step that was written as JSON."""
+    step = GradientStep(*values)
+    return step._replace(entries=tuple(map(tuple, step.entries)), final=tuple(step.final))
+
+
 def reductions_of(rows: Iterable[GradientStep], ranks: set[int]) -> Reductions:
     """Return the gradients that all ranks have."""
     together = grouped(rows, lambda row: (row.optimizer, row.name, row.nth))

@@ -11,10 +11,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from distcheck.core.model import grouped
-from distcheck.runtime.coordination.copies import ModelStep, ParameterCopy, TrainedModels, unchecked
-from distcheck.runtime.coordination.copy_observer import CopyObserver, CopyRow
-from distcheck.runtime.coordination.digests import Digest
+from distcheck.runtime.coordination.copies import TrainedModels, unchecked
+from distcheck.runtime.coordination.copy_observer import CopyObserver, CopyRow, models_of, row_of
 from distcheck.runtime.coordination.protocol import DRIFT_REPORTED, PREFIX, REPLICAS_UNCHECKED, packed
 from distcheck.runtime.coordination.store_client import StoreClient
 
@@ -79,47 +77,16 @@ class CopyExchange:
         for other in ranks:
             while store.check([_key(other, self._chunks.get(other, 0))]):
                 text = store.get(_key(other, self._chunks.get(other, 0))) or "[]"
-                self._read.setdefault(other, []).extend(_row(values) for values in json.loads(text))
+                self._read.setdefault(other, []).extend(row_of(values) for values in json.loads(text))
                 self._chunks[other] = self._chunks.get(other, 0) + 1
 
     def _models(self, ranks: tuple[int, ...], at_end: list[Mapping[str, Any]]) -> TrainedModels:
-        """Return the models of which all compared ranks have made the same rows.
+        """Return what the compared ranks train.
 
         :param at_end: what each rank sent last; none: the script goes on
         """
-        rows = [row for other in ranks for row in self._read.get(other, ())]
-        steps: dict[int, dict[int, tuple[ModelStep, ...]]] = {}
-        for (number, count), together in sorted(grouped(rows, lambda row: (row.model, row.nth)).items()):
-            if len(together) == len(ranks) and len({row.network for row in together}) == 1:
-                steps.setdefault(number, {})[count] = tuple(_step(row) for row in sorted(together))
-        synced: dict[int, dict[str, int]] = {}
-        for sent in at_end:
-            for name_of_model, (_, counts) in sent.items():
-                known = synced.setdefault(int(name_of_model), {})
-                known.update({name: max(count, known.get(name, 0)) for name, count in counts.items()})
-        return TrainedModels(
-            steps, bool(at_end), any(row.divided for row in rows), any(row.wrapped for row in rows), synced
-        )
-
-
-def _row(values: list[Any]) -> CopyRow:
-    row = CopyRow(*values)
-    return row._replace(
-        parameters=tuple(
-            (name, varied, None if gradient is None else Digest(*gradient), Digest(*value))
-            for name, varied, gradient, value in row.parameters
-        ),
-        reduced_among={name: tuple(ranks) for name, ranks in row.reduced_among.items()},
-        buffers={name: Digest(*value) for name, value in row.buffers.items()},
-    )
-
-
-def _step(row: CopyRow) -> ModelStep:
-    parameters = {name: ParameterCopy(varied, gradient, value) for name, varied, gradient, value in row.parameters}
-    return ModelStep(
-        row.rank, row.model, row.network, False, "", row.place, row.step, (), row.calls, parameters, tuple(row.rates),
-        row.synced, row.hooked_elsewhere, row.unreduced, row.reduced_among, row.divides_data, row.buffers,
-    )  # fmt: skip
+        rows = (row for other in ranks for row in self._read.get(other, ()))
+        return models_of(rows, len(ranks), at_end, finished=bool(at_end))
 
 
 def _key(rank: int, number: int) -> str:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 from distcheck.runtime.coordination.protocol import PREFIX, packed
-from distcheck.runtime.coordination.reductions import MOST_RANKS, GradientStep, Reductions, reductions_of
+from distcheck.runtime.coordination.reductions import MOST_RANKS, Reductions, gradient_of, reductions_of
 from distcheck.runtime.coordination.store_client import StoreClient
 from distcheck.runtime.coordination.training import TrainingObserver
 
@@ -41,13 +40,8 @@ class ReductionExchange:
         if self._sent and (rank == 0 or final) and store.check([_key(other) for other in ranks]):
             self._judged = True
             texts = store.multi_get([_key(other) for other in ranks])
-            rows = [_row(values) for text in texts for values in json.loads(text)]
+            rows = [gradient_of(values) for text in texts for values in json.loads(text)]
             self._judge(reductions_of(rows, set(ranks)), store)
-
-
-def _row(values: list[Any]) -> GradientStep:
-    row = GradientStep(*values)
-    return row._replace(entries=tuple(map(tuple, row.entries)), final=tuple(row.final))
 
 
 def _key(rank: int) -> str:

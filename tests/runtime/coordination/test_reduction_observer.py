@@ -112,3 +112,25 @@ def test_the_hooks_of_the_script_keep_their_order_and_can_be_removed() -> None:
     parameter.sum().backward()
     assert called == ["first", "second", "second", "second"]
     assert len(parameter._backward_hooks) == 1
+
+
+def test_what_backward_passes_add_and_whether_a_gradient_began_empty() -> None:
+    import torch
+
+    torch.manual_seed(0)
+    net = torch.nn.Linear(9, 4)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    observer = observed(optimizer)
+    rows = []
+    for number in range(3):
+        for _ in range(2):
+            net(torch.randn(5, 9)).square().mean().backward()
+        rows.append(step(observer, optimizer)[0])
+        if number != 1:
+            optimizer.zero_grad()
+    assert [row.nth for row in rows] == [2, 3, 4]
+    # the gradients of the third step are still there in the fourth
+    assert [row.fresh for row in rows] == [True, True, False]
+    for row in rows[:2]:
+        assert len(row.entries) == 2
+        assert row.final == pytest.approx([sum(parts) for parts in zip(*row.entries, strict=True)], rel=1e-4, abs=1e-5)

@@ -14,9 +14,9 @@ from distcheck.cli.watch import reduction_report_of
 from distcheck.core.model import Finding
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.protocol import packed
-from distcheck.runtime.coordination.reductions import Reductions
+from distcheck.runtime.coordination.reductions import Reductions, gradient_of
 from distcheck.runtime.coordination.store_client import MemoryStore
-from distcheck.runtime.monitor.reduction_exchange import ReductionExchange, _row
+from distcheck.runtime.monitor.reduction_exchange import ReductionExchange
 from distcheck.testing import run_ranks
 
 
@@ -59,7 +59,7 @@ def compared(body: Callable[[Any, Any, Any, int], None]) -> list[Finding]:
         found.extend(reduction_report_of(reductions, Selection()).findings)
 
     for rank, (rows, _, _) in enumerate(run_ranks(2, lambda: observed(body))):
-        ended: Any = Ended(map(_row, json.loads(rows)))
+        ended: Any = Ended(map(gradient_of, json.loads(rows)))
         ReductionExchange(ended, judge).tick(store, rank, 2, True)
     return found
 

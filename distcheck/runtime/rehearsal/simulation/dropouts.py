@@ -41,7 +41,7 @@ def read_dropouts(rehearsal: Rehearsal) -> Dropouts:
     if not rows or len(ranks) < 2:
         raise NotApplicable("no dropout was called while training")
     together = grouped(rows, lambda row: row.number)
-    exchanging = {row.rank for row in rehearsal.of_ranks("models.step") if row.data["calls"].get("other")}
+    exchanging = {row.rank for row in rehearsal.of_ranks("inputs.step") if row.data["calls"].get("other")}
     return Dropouts(
         tuple(tuple(sorted(calls)) for _, calls in sorted(together.items()) if {call.rank for call in calls} == ranks),
         exchanging == ranks,

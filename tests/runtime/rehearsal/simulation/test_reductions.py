@@ -10,6 +10,7 @@ import pytest
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding
 from distcheck.runtime.coordination.logged_events import LoggedEvent
+from distcheck.runtime.coordination.reductions import GradientStep
 from distcheck.runtime.rehearsal.simulation.plan import End, Rehearsal, RehearsalPlan
 
 PLAN = RehearsalPlan("train.py", nproc_per_node=2)
@@ -17,7 +18,7 @@ ENDS = tuple(End(rank, rank) for rank in (0, 1))
 #: What the backward passes of each rank give, as the sums of a gradient's elements.
 LOCAL = {0: [(4.0, -2.0, 1.0), (1.0, 5.0, 0.5)], 1: [(-3.0, 1.0, 2.0), (2.0, 2.0, -7.0)]}
 
-Entries = Callable[[int], list[Any]]
+Entries = Callable[[int], Any]
 
 
 def judged(topic: str, rows: Sequence[LoggedEvent]) -> list[Finding]:
@@ -41,12 +42,19 @@ def steps(
 ) -> list[LoggedEvent]:
     """Rows of two ranks; all gradients of one optimizer are one."""
     return [
-        LoggedEvent("reductions.step", rank, rank, float(count), count, "train.py:30", "main", {
-            "optimizer": 0, "count": count, "name": "0 of parameter group 0", "entries": entries(rank),
-            "final": list(final(rank)), "fresh": True, "scaled": False, **more,
-        })
+        event(GradientStep(
+            rank, 0, count, "0 of parameter group 0", "train.py:30", entries(rank), tuple(final(rank)), True, False
+        )._replace(**more))
         for count in range(2, 2 + counts) for rank in (0, 1)
     ]  # fmt: skip
+
+
+def event(step: GradientStep) -> LoggedEvent:
+    return LoggedEvent("training.reduction", step.rank, step.rank, float(step.nth), step.nth, data={"row": list(step)})
+
+
+def renamed(rows: Sequence[LoggedEvent]) -> list[LoggedEvent]:
+    return [event(GradientStep(*row.data["row"])._replace(name="1 of parameter group 0")) for row in rows]
 
 
 ALL = [*LOCAL[0], *LOCAL[1]]
@@ -114,7 +122,7 @@ def test_good_dc758_one_of_two_gradients_has_the_whole_mean() -> None:
     first = [LOCAL[0][0], LOCAL[1][0]]
     rows = steps(lambda rank: [first[rank], AVERAGE], lambda _: times(0.25, *first))
     more = steps(lambda rank: [first[rank], AVERAGE], lambda _: times(0.5, *first))
-    rows += [row._replace(data={**row.data, "name": "1 of parameter group 0"}) for row in more]
+    rows += renamed(more)
     assert judged("reductions", rows) == []
 
 
@@ -122,7 +130,7 @@ def test_good_dc758_a_layer_is_unused_in_one_of_as_many_micro_batches_as_ranks()
     first = [LOCAL[0][0], LOCAL[1][0]]
     rows = steps(once(AVERAGE), lambda _: times(0.25, *ALL))
     more = steps(lambda rank: [first[rank], AVERAGE], lambda _: times(0.25, *first))
-    unused = [row._replace(data={**row.data, "name": "1 of parameter group 0"}) for row in more]
+    unused = renamed(more)
     assert judged("reductions", [*rows, *unused]) == []
     (finding,) = judged("reductions", unused)
     assert finding.code == "DC758"
@@ -141,7 +149,7 @@ def calls(
         for number in range(3) for rank in (0, 1)
     ]  # fmt: skip
     exchanged = {"calls": {"other": other}}
-    return [*rows, *(LoggedEvent("models.step", rank, rank, 2.0, 0, data=exchanged) for rank in (0, 1))]
+    return [*rows, *(LoggedEvent("inputs.step", rank, rank, 2.0, 0, data=exchanged) for rank in (0, 1))]
 
 
 def test_bad_dc763_the_same_activations_are_dropped_differently() -> None:

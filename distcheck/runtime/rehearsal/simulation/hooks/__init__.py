@@ -15,8 +15,6 @@ HOOKS = (
     "devices",
     "gradients",
     "training",
-    "models",
-    "reductions",
     "dropouts",
     "groups",
     "pickling",
