@@ -82,7 +82,7 @@ wrongly; 0 otherwise. Each option can be given as a variable: DISTCHECK_REHEARSE
 @click.option("-m", "--module", is_flag=True, help="The script is the name of a module, as behind python -m.")
 @click.option(
     "--steps", type=click.IntRange(0), metavar="N",
-    help="Optimizer steps after which all ranks end; 0: only with the script.  [default: 3, and up to 16 if the "
+    help="Optimizer steps after which all ranks end; 0: only with the script.  [default: 3, and up to 64 if the "
     "others take less than 5 s]",
 )  # fmt: skip
 @click.option(

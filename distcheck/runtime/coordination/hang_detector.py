@@ -290,7 +290,7 @@ def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
             continue
         ranks, first = mismatch.calls[-1]
         difference = _difference(mismatch)
-        rule = _RULES.get(difference, rules.DC517)
+        rule = rules.DC709 if _is_first_at_line(mismatch, positions) else _RULES.get(difference, rules.DC517)
         yield rule.found(
             f"call #{mismatch.number} of {group_name(mismatch.group)} differs in {difference}: "
             f"{_calls_text(mismatch.calls)}",
@@ -353,6 +353,24 @@ _SAME = {
     "root": "pass the same src= or dst= on all ranks",
     "number of objects": "pass lists of one length on all ranks, for example with one object that holds the others",
 }
+
+
+def _is_first_at_line(mismatch: CallMismatch, positions: Positions) -> bool:
+    """Return whether all ranks are in the same operation at one line that none of them has completed before.
+
+    Then no rank is one turn of a loop ahead, and only the arguments differ.
+    """
+    calls = [call for _, call in mismatch.calls]
+    if (
+        len({(call.operation, call.place) for call in calls}) > 1
+        or not calls[0].place
+        or calls[0].group.startswith(SETUP)
+    ):
+        return False
+    by_rank = positions.by_rank
+    before = [by_rank[rank].places for ranks, _ in mismatch.calls for rank in ranks if rank in by_rank]
+    known = mismatch.number == 1 or all(before)
+    return known and not any(places.get(calls[0].place) for places in before)
 
 
 def _difference(mismatch: CallMismatch) -> str:

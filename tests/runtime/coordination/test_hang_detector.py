@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -411,6 +412,25 @@ def test_bad_calls_that_differ() -> None:
     assert "differs in reduction" in finding.message
     assert "rank 1 calls all_reduce #5 (float32 [20], max) at train.py:90" in finding.message
     assert (finding.where.line, finding.where.rank) == (90, 1)
+
+
+@pytest.mark.parametrize("other", [{"sizes": ((30,),)}, {"dtypes": ("int64",)}, {"reduce": "max"}])
+def test_bad_arguments_of_one_line_that_differ(other: dict[str, Any]) -> None:
+    """DC709 where no rank can be a turn of a loop ahead, which would be DC517."""
+    one, two = call(5), call(5)._replace(**other)
+
+    def code(*positions: Position, place: str = TRAIN) -> str:
+        sides = (((0,), one), ((1,), two._replace(place=place)))
+        (finding,) = judged(job(*positions, mismatches=(CallMismatch("0", 5, sides),)))
+        assert finding.severity is Severity.ERROR
+        return finding.code
+
+    first = [waiting(0, one, places={"train.py:3": 4}), waiting(1, two, places={"train.py:3": 4})]
+    assert code(*first) == "DC709"
+    assert code(*first, place="train.py:90") == "DC517"
+    again = first[1]._replace(places={"train.py:3": 3, TRAIN: 1})
+    assert code(first[0], again) == "DC517"
+    assert code(*(position._replace(places={}) for position in first)) == "DC517"
 
 
 def test_bad_roots_that_differ() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -10,10 +11,12 @@ from distcheck.core.model import Finding, Fix, NotApplicable, rank_names
 from distcheck.core.registry import fact, probe
 from distcheck.runtime.coordination.digests import Digest
 
-from .plan import Rehearsal, where
+from .plan import End, Rehearsal, where
 
 #: Values of ``BufferUse.what``.
-_KINDS = ("used", "outside", "shared", "unwaited")
+_KINDS = ("used", "outside", "no_handle", "shared", "unwaited")
+#: What a script raises that takes None for a handle.
+_OF_NONE = re.compile(r"'NoneType' object has no attribute '(wait|is_completed|get_future|result)'")
 
 
 class BufferUse(NamedTuple):
@@ -49,6 +52,8 @@ class Buffers(NamedTuple):
 
     uses: tuple[BufferUse, ...] = ()
     lost: tuple[LostResult, ...] = ()
+    #: how the ranks ended
+    ends: tuple[End, ...] = ()
 
 
 @fact(of_this_host=False)
@@ -62,7 +67,9 @@ def read_buffers(rehearsal: Rehearsal) -> Buffers:
     lost = tuple(row.fill(LostResult, digest=Digest(*row.data["digest"])) for row in rehearsal.of_ranks("buffers.lost"))
     if not (found or lost):
         raise NotApplicable("no tensor of a call was used wrongly")
-    return Buffers(tuple(use._replace(ranks=tuple(sorted(ranks))) for use, ranks in found.items()), lost)
+    return Buffers(
+        tuple(use._replace(ranks=tuple(sorted(ranks))) for use, ranks in found.items()), lost, rehearsal.ends
+    )
 
 
 @probe(rules.DC713, rules.DC717)
@@ -124,6 +131,24 @@ def results_are_read_by_members(buffers: Buffers) -> Iterator[Finding]:
                 severity=min(rules.DC709.severities),
                 evidence={"read_at": use.at, "operation": use.operation},
             )
+
+
+@probe(rules.DC709)
+def handles_are_waited_for_by_members(buffers: Buffers) -> Iterator[Finding]:
+    """Report asynchronous calls outside of their group: they return None, and a rank waited for that."""
+    for end in buffers.ends:
+        calls = [use for use in buffers.uses if use.what == "no_handle" and end.rank in use.ranks]
+        if calls and end.how == "raised" and _OF_NONE.search(end.detail):
+            call = calls[-1]
+            yield rules.DC709.found(
+                f"rank {end.rank} is not in the group of the asynchronous {call.operation} here, so the call returned "
+                f"None, and the wait for it at {end.place} failed",
+                where=where(call.place, call.ranks),
+                fix=Fix("start the call, and wait for its handle, only on the ranks of the group", where="code"),
+                severity=max(rules.DC709.severities),
+                evidence={"waited_at": end.place, "operation": call.operation},
+            )
+            return
 
 
 @probe(rules.DC712)

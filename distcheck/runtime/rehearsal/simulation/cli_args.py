@@ -22,7 +22,7 @@ NODES, RANKS = 2, 2
 #: Most ranks of one rehearsal: each is a process with torch in it.
 MOST_RANKS = 256
 #: Optimizer steps by default, and those that are made in addition if they are fast.
-STEPS, MOST_STEPS = 3, 16
+STEPS, MOST_STEPS = 3, 64
 
 
 class RehearseOptions(NamedTuple):

@@ -36,8 +36,8 @@ STOPPED = 76
 TICK_S = 0.25
 #: Ticks after which a lost peer is judged: the rank that exited has reported it by then.
 _LOST_PEER_CHECKS = 4
-#: Seconds in which ranks may do more steps than they have to.
-_MORE_STEPS_S = 5.0
+#: Seconds in which ranks may do more steps than they have to; and of the time until then, on a slow machine.
+_MORE_STEPS_S, _MORE_STEPS_SHARE = 5.0, 0.25
 #: Seconds of a hang after which ranks that completed their steps continue.
 _RELEASE_AFTER_S = 1.0
 
@@ -59,6 +59,7 @@ class RehearsalCoordinator(MonitorReporter):
         self._finished: dict[int, int] = {}
         #: steps at which all ranks are to be together again, and until when they may do more
         self._steps = plan.steps or 1
+        self._begun = time.monotonic()
         self._more_until = 0.0
         self._over = False
         self._verdict: Positions | None = None
@@ -163,7 +164,9 @@ class RehearsalCoordinator(MonitorReporter):
     def _finish(self, rank: int, steps: int, step_s: float) -> dict[str, Any]:
         with self._changed:
             self._finished[rank] = steps
-            self._more_until = self._more_until or time.monotonic() + _MORE_STEPS_S
+            now = time.monotonic()
+            more_s = max(_MORE_STEPS_S, _MORE_STEPS_SHARE * (now - self._begun))
+            self._more_until = self._more_until or now + more_s
             self._end_together(step_s)
             # a rank with twice the steps has waited long enough for the others
             if steps >= 2 * self._steps + 1:

@@ -245,6 +245,26 @@ def one_rank_creates_and_removes_a_file(files: Files) -> Iterator[Finding]:
                 )
 
 
+@probe(rules.DC722)
+def files_are_removed_after_all_have_read_them(files: Files) -> Iterator[Finding]:
+    """Report a removal that nothing orders after the reads of another rank, if that rank did not find its file."""
+    existed = {act.path for act in (*files.writes, *files.reads) if act.there}
+    for removal in files.removals:
+        for act in files.reads:
+            if act.there or act.path not in existed or not below(act.path, removal.path) or not at_once(removal, act):
+                continue
+            if _failed(files, [act.rank], act.place, "FileNotFoundError"):
+                yield rules.DC722.found(
+                    f'rank {removal.rank} removes "{files.shown(removal.path)}" here ({removal.how}), and nothing '
+                    f'makes it wait for rank {act.rank}, which failed to read "{files.shown(act.path)}" at {act.place}',
+                    where=where(removal.place, [removal.rank]),
+                    fix=Fix("dist.barrier() on all ranks between the last read and this line", where="code"),
+                    severity=Severity.ERROR,
+                    evidence={"path": files.shown(act.path), "read_at": act.place, "failed": [act.rank]},
+                )
+                return
+
+
 # read too early
 
 

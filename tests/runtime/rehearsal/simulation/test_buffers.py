@@ -211,9 +211,10 @@ def test_outputs_that_share_memory_and_calls_of_outsiders(tmp_path: Path) -> Non
         y.fill_(1)
         y.sum().item()
         x.sum().item()
+        assert dist.all_reduce(y, group=group, async_op=True) is None
         """,
     )
-    assert found == [("shared", 3, -4), ("outside", 11, 17)]
+    assert found == [("shared", 3, -4), ("outside", 11, 17), ("no_handle", 18, -4)]
 
 
 def row(kind: str, rank: int, **data: Any) -> LoggedEvent:
@@ -221,8 +222,8 @@ def row(kind: str, rank: int, **data: Any) -> LoggedEvent:
     return LoggedEvent(f"buffers.{kind}", rank, rank, 1.0, 0, "train.py:12", "main", own)
 
 
-def judged(*rows: LoggedEvent) -> list[Finding]:
-    rehearsal = Rehearsal(PLAN, tuple(End(rank) for rank in (0, 1)), rows)
+def judged(*rows: LoggedEvent, ends: tuple[End, ...] = (End(0), End(1))) -> list[Finding]:
+    rehearsal = Rehearsal(PLAN, ends, rows)
     checker = Checker(modules=("distcheck.runtime.rehearsal.simulation.buffers",), plug_ins=False)
     return list(checker.plan(Rehearsal, command="rehearse", closed=True).run(rehearsal).findings)
 
@@ -245,6 +246,19 @@ def test_bad_dc709_dc712() -> None:
     assert (found.code, found.where.line, found.severity) == ("DC709", 12, Severity.WARNING)
     (found,) = judged(row("shared", 0, operation="all_gather"), row("shared", 1, operation="all_gather"))
     assert (found.code, found.where.line, found.severity) == ("DC712", 12, Severity.ERROR)
+
+
+def test_dc709_a_rank_outside_the_group_waits_for_a_handle() -> None:
+    error = "AttributeError: 'NoneType' object has no attribute 'wait'"
+    ends = (End(0), End(1, how="raised", status=1, detail=error, place="train.py:30"))
+    (found,) = judged(row("no_handle", 1), ends=ends)
+    assert (found.code, found.where.line, found.severity) == ("DC709", 12, Severity.ERROR)
+    assert "the wait for it at train.py:30 failed" in found.message
+    # a rank that keeps the None to itself; another rank; another error
+    assert judged(row("no_handle", 1)) == []
+    assert judged(row("no_handle", 0), ends=ends) == []
+    other = ends[1]._replace(detail="AttributeError: 'NoneType' object has no attribute 'grad'")
+    assert judged(row("no_handle", 1), ends=(ends[0], other)) == []
 
 
 def test_dc711_needs_values_of_each_rank() -> None:

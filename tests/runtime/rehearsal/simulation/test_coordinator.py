@@ -135,7 +135,7 @@ def test_bad_calls_that_differ_do_not_begin(stage: Stage) -> None:
     stage.until(lambda: 0 in stage.coordinator.last_calls())
     one.calls(X._replace(sizes=((30,),)), waits=False)
     (finding,) = stage.verdict()
-    assert finding.code == "DC517"
+    assert finding.code == "DC709"
     assert "differs in sizes: rank 0 calls all_reduce #1 (float32 [20]) at train.py:8; rank 1" in finding.message
     assert not zero.answers
     assert not one.answers

@@ -64,7 +64,7 @@ def judged(*rows: LoggedEvent, plan: RehearsalPlan = PLAN, ends: Iterable[End] =
     found = files.read_files(Rehearsal(plan, tuple(ends), rows))
     probes = (
         files.one_rank_writes_a_file, files.readers_wait_for_the_writer, files.folders_may_be_there,
-        files.one_rank_fetches, files.one_rank_creates_and_removes_a_file,
+        files.one_rank_fetches, files.one_rank_creates_and_removes_a_file, files.files_are_removed_after_all_have_read_them,
     )  # fmt: skip
     return [finding for probe in probes for finding in probe(found)]
 
@@ -168,6 +168,25 @@ def test_bad_only_the_first_rank_can_create_or_remove_a_file_dc720(
     assert codes(*acts, ends=[End(0, 0), raised(1, error, "train.py:99")]) == []
     # one after the other
     assert codes(acts[0], acts[1]._replace(data={**acts[1].data, "clock": AFTER}), ends=[raised(1, error)]) == []
+
+
+def test_bad_files_are_removed_while_another_rank_reads_them_dc722() -> None:
+    parts = [
+        write(0, "scratch/part.pt", clock={"life": 1, "0": 3}),
+        read(1, "scratch/part.pt", there=False, place="train.py:20"),
+    ]
+    gone = removed(0, path="scratch", how="shutil.rmtree", place="train.py:49")
+    error = raised(1, "FileNotFoundError", "train.py:20")
+    (found,) = [one for one in judged(*parts, gone, ends=[End(0, 0), error]) if one.code == "DC722"]
+    assert (found.severity, found.where.line, found.where.ranks) == (Severity.ERROR, 49, "0")
+    assert 'rank 0 removes "scratch" here (shutil.rmtree)' in found.message
+    for rows, ends in (
+        ((*parts, gone), [End(0, 0), End(1, 1)]),  # handled
+        ((*parts, gone._replace(data={**gone.data, "clock": AFTER})), [End(0, 0), error]),  # all have read before
+        ((parts[1], gone), [End(0, 0), error]),  # it was never there
+        ((*parts, removed(0, path="other", place="train.py:49")), [End(0, 0), error]),
+    ):
+        assert "DC722" not in {one.code for one in judged(*rows, ends=ends)}
 
 
 def test_good_one_rank_of_each_node_writes_dc720() -> None:
@@ -397,6 +416,12 @@ def test_removals_are_seen_with_their_line(tmp_path: Path) -> None:
         ("files.removed", "train.py:2", "there.txt", "os.remove"),
         ("files.removed", "train.py:3", "gone.txt", "os.remove"),
     ]
+
+
+def test_a_tree_is_removed_as_a_whole(tmp_path: Path) -> None:
+    script = "import os, shutil\nos.mkdir('scratch')\nopen('scratch/part', 'w').close()\nshutil.rmtree('scratch')\n"
+    removals = [one for one in rows_of(tmp_path, script) if one.kind == "files.removed"]
+    assert briefly(removals, "path", "how") == [("files.removed", "train.py:4", "scratch", "shutil.rmtree")]
 
 
 def test_writes_are_seen_with_their_line(tmp_path: Path) -> None:

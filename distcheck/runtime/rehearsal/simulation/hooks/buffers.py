@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from distcheck.runtime.coordination.call_signatures import KINDS
 from distcheck.runtime.coordination.digests import Digests
 from distcheck.runtime.coordination.frames import innermost_own, is_own
 from distcheck.runtime.coordination.import_hook import when_imported
@@ -83,7 +84,7 @@ class _Buffer(NamedTuple):
 
 
 def install(event_log: EventLog, plan: RehearsalPlan) -> None:
-    """Rows ``buffers.used``, ``.outside``, ``.shared``, ``.lost`` and ``.unwaited``."""
+    """Rows ``buffers.used``, ``.outside``, ``.no_handle``, ``.shared``, ``.lost`` and ``.unwaited``."""
     hook = _BufferHook(event_log)
     event_log.calls.observe_arguments(hook.before)
     event_log.at_end.append(hook.at_end)
@@ -138,6 +139,8 @@ class _BufferHook:
                 return
             outputs = _tensors(given.get(_WRITES.get(call.operation, "")))
             if not call.group:
+                if not waits and not KINDS[call.operation].pair:
+                    self._note("buffers.no_handle", call)
                 for tensor in outputs:
                     self._keep(call, tensor, written=True, outside=True)
                 return

@@ -67,6 +67,7 @@ class _Files:
             "os.mkdir": self._made,
             "os.rename": self._renamed,
             "os.remove": self._removed,
+            "shutil.rmtree": self._tree_removed,
             "os.listdir": self._listed,
             "os.scandir": self._listed,
             "urllib.Request": self._fetched,
@@ -199,13 +200,17 @@ class _Files:
                 clock=self.clock.now(),
             )  # fmt: skip
 
-    def _removed(self, frame: FrameType, path: Any, *_: Any) -> None:
-        full = self.user_path(path)
+    def _removed(self, frame: FrameType, path: Any, folder: int = -1, how: str = "os.remove") -> None:
+        # a path relative to an open folder is a part of a tree that is removed
+        full = self.user_path(path) if folder == -1 else None
         if full is not None:
             self.event_log.note(
-                "files.removed", place=innermost_own(frame), path=full, clock=self.clock.now(), how="os.remove",
+                "files.removed", place=innermost_own(frame), path=full, clock=self.clock.now(), how=how,
                 locked=self.clock.holds_a_lock,
             )  # fmt: skip
+
+    def _tree_removed(self, frame: FrameType, path: Any, folder: int | None = None) -> None:
+        self._removed(frame, path, -1 if folder is None else folder, "shutil.rmtree")
 
     def _watch_questions(self) -> None:
         """``os.path.exists`` and its like make no audit event."""
