@@ -49,8 +49,8 @@ def read_inputs(rehearsal: Rehearsal) -> Inputs:
     """Return what the hook of ``inputs`` logged."""
     steps = [
         row.fill(
-            InputStep, nth=row.data["count"], inputs=tuple(map(tuple, row.data["inputs"])), of_model=row.data["calls"].get("model", 0),
-            others=row.data["calls"].get("other", 0),
+            InputStep, nth=row.data["count"], inputs=tuple(map(tuple, row.data["inputs"])),
+            of_model=row.data["calls"].get("model", 0), others=row.data["calls"].get("other", 0),
         )
         for row in rehearsal.of_ranks("inputs.step")
     ]  # fmt: skip
