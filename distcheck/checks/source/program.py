@@ -22,6 +22,7 @@ from .algebra import device_of
 from .certainty import certainty_of, severity_for
 from .collective_signatures import ASYNC, GROUPS
 from .evaluate import Evaluator
+from .exclusive_conditions import contradict
 from .followed_scripts import KeptAnswers
 from .link import FileFacts
 from .memo import Thing, cached
@@ -654,9 +655,12 @@ class Program(UnusedCode):
     # order
 
     def excludes(self, one: EventRow, other: EventRow) -> bool:
-        """Return whether two rows of one function stand in different arms of one ``if``: never both run in one pass."""
+        """Return whether two rows of one function never both run in one pass: the conditions around them exclude it."""
         tests = {node[2]: node[3] for _, node in one.blocks if node[1] == "if"}
-        return any(node[1] == "if" and tests.get(node[2], node[3]) != node[3] for _, node in other.blocks)
+        others = [(node[2], node[3]) for _, node in other.blocks if node[1] == "if"]
+        return any(tests.get(term, truth) != truth for term, truth in others) or (
+            bool(tests and others) and contradict(self.terms[one.file], tests.items(), others)
+        )
 
     def dominates(self, one: EventRow, other: EventRow) -> bool:
         """Whether ``one`` has always run when ``other`` does: same function, before it, and every place of it around
