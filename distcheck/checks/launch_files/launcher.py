@@ -709,7 +709,7 @@ def _binding(site: LaunchSite, around: Allocation | None) -> str | None:
     text = text.removeprefix("verbose,").removeprefix("v,")
     if text.startswith("none"):
         return "none"
-    return text if re.match(r"(?:single:1\b|per_task:1\b|map_gpu|map:|closest)", text) and "," not in text[:8] else None
+    return text if re.match(r"(?:single:1\b|per_task:1\b|map_gpu|map:)", text) and "," not in text[:8] else None
 
 
 # misplaced options
