@@ -300,6 +300,20 @@ def item_of(value: Value, position: int) -> Value:
     return join(found) if found else NOTHING_KNOWN
 
 
+def parts_of(made: Atom, name: str) -> Value:
+    """Return what ``items()`` or ``values()`` of a dict gives; one made by a comprehension is a list of its values."""
+    if made.kind == Kind.LIST:
+        pair = value_of(Kind.TUPLE, 2, items=(value_of(Kind.UNIFORM), Value(made.of)))
+        return Value((made,)) if name == "values" else value_of(Kind.LIST, None, of=pair.atoms)
+    items = made.items
+    if name == "items":
+        items = tuple(
+            value_of(Kind.TUPLE, 2, items=(value_of(Kind.UNIFORM) if key is None else const(key), item))
+            for key, item in zip(made.const or (), items, strict=False)
+        )
+    return value_of(Kind.LIST, len(items), items=items)
+
+
 #: For whom a number is not 0.
 _TRUE_FOR = {
     **dict.fromkeys((Kind.GLOBAL_RANK, Kind.RANK), Who.OTHERS),

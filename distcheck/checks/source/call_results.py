@@ -421,6 +421,8 @@ class CallResults(Operators):
                 return self.of_named(file, dotted, term, context)
             if owner.const in _GENERATORS and name in _DRAWS and (seed := self.seed_by_rank(owner)) is not None:
                 return value_of(Kind.RANK_DEPENDENT, "random", of=(seed,), certainty=seed.certainty, flow=seed.flow)
+        if name in ("items", "values") and (owner.kind == Kind.DICT or (owner.kind == Kind.LIST and owner.of)):
+            return algebra.parts_of(owner, name)
         if owner.kind == Kind.CONST and name == "format":
             return algebra.formatted_text(
                 str(owner.const),

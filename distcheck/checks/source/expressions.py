@@ -10,6 +10,8 @@ from distcheck.core.patterns import lazy
 from .keyword_items import KeywordItems
 from .summary_tables import Frame, SummaryTables
 
+#: So many items of a dict are followed.
+_MOST_ITEMS = 12
 #: Texts about a launch or a location, wherever they stand.
 _TEXTS = lazy(r"torch\.distributed\.(launch|run)|torchrun|tcp://|file://|localhost|127\.0\.0\.1")
 _LONGEST_TEXT = 200
@@ -74,8 +76,16 @@ class Expressions(SummaryTables):
             index = self.visit(target.slice)
             self.event("store", node, base, index, value, "=")
             self.items.stored(self.frame.env, target.value, index, value)
+            if isinstance(target.value, ast.Name):
+                self.add_item(target.value.id, index, value)
         elif isinstance(target, ast.Starred):
             self.store(target.value, value, node)
+
+    def add_item(self, name: str, index: int, value: int) -> None:
+        """Let a name that holds a dict display hold one item more from here on, if the item is what a call returns."""
+        display = self.terms[self.frame.env.get(name, self.unknown)]
+        if display[0] == "d" and len(display[1]) < _MOST_ITEMS and self.terms[value][0] == "c":
+            self.frame.env[name] = self.term("d", (*display[1], index), (*display[2], value))
 
     def enter(
         self, name: str, kind: str, arguments: ast.arguments, decorators: tuple[int, ...], node: ast.stmt | ast.expr

@@ -317,3 +317,14 @@ def _is_read(row: EventRow, term: int) -> bool:
 
 def is_given(call: SourceCall, position: int, name: str) -> bool:
     return call.constant(position, name) is not None
+
+
+def made_instead(one: EventRow, other: EventRow) -> bool:
+    """Return whether one pass through a function makes at most one of two things."""
+    if (one.file, one.scope) != (other.file, other.scope):
+        return False
+    tests = {node[2]: node[3] for _, node in one.blocks if node[1] == "if" or node[1].startswith("exit:")}
+    return any(
+        (node[1] == "if" or node[1].startswith("exit:")) and tests.get(node[2], node[3]) != node[3]
+        for _, node in other.blocks
+    )

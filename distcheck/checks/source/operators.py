@@ -42,6 +42,8 @@ class Operators(Variables):
         index = position.constant
         found: list[Value] = []
         for atom in base:
+            if atom.kind == Kind.DICT and not atom.items and len(base.atoms) > 1:
+                continue  # what it is before items are added
             if (
                 atom.kind == Kind.DICT
                 and position.only(Kind.CONST)
@@ -61,6 +63,8 @@ class Operators(Variables):
                 found.append(Value(atom.of))
             elif atom.kind == Kind.DICT and index in (atom.const or ()):
                 found.append(atom.items[atom.const.index(index)])
+            elif atom.kind == Kind.DICT and (objects := _objects_of(atom, position)):
+                found.append(self.either_of(objects))
             elif atom.kind == Kind.BATCH:
                 found.append(value_of(Kind.BATCH))
             elif isinstance(index, str):
@@ -164,6 +168,18 @@ class Operators(Variables):
                 return value_of(Kind.BATCH, certainty=Certainty.GUESSED)
             return NOTHING_KNOWN
         return join(found)
+
+
+#: What a dict is searched for where its key is not known.
+_OBJECTS = (Kind.RESULT, Kind.OBJECT, Kind.WRAPPED)
+
+
+def _objects_of(made: Atom, position: Value) -> tuple[Value, ...]:
+    """Return the items of a dict that a key may stand for which is not known: none if one of them is no object."""
+    keys = made.const or ()
+    known = position.only(Kind.CONST)
+    items = tuple(item for key, item in zip(keys, made.items, strict=False) if key is None or not known)
+    return items if all(item.only(*_OBJECTS) for item in items) else ()
 
 
 #: What one rank has in a tensor or a list before a collective, and all have alike afterwards.

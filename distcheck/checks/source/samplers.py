@@ -19,6 +19,7 @@ from .loader_loops import (
     is_repeated,
     loaders_in,
     loops_over_loaders,
+    made_instead,
     own_loaders,
     repetition_of,
 )
@@ -67,7 +68,7 @@ def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
         for loader in (*program.calls_to(*LOADERS), *program.table(own_loaders))
     }
     made = (*program.calls_to(SAMPLER), *sampler_classes.made_in_project(program))
-    samplers = [call for call in made if _shuffles(call) and not call.loops]
+    samplers = [call for call in made if _shuffles(call) and not _is_made_again(call)]
     for sampler in samplers:
         own = {key for key, made in of_loader.items() if (sampler.file, sampler.number) in made}
         repeated = None
@@ -95,6 +96,16 @@ def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
             _sets_epochs(program, sampler.file) or _sets_epochs(program, repeated.file) or program.is_test(sampler.file)
         )
         yield _set_epoch_finding(program, sampler, repeated, loud, _same_in_each(program, sampler, own))
+
+
+def _is_made_again(call: SourceCall) -> bool:
+    """Return whether a loop makes a sampler again and again: none over a few texts, such as the names of the parts."""
+    return any(not _walks_over_texts(call, term) for _, term in call.loops)
+
+
+def _walks_over_texts(call: SourceCall, term: int) -> bool:
+    parts = call.terms[term]
+    return parts[0] in ("l", "t") and all(call.terms[item][:2] == ("k", "str") for item in parts[1])
 
 
 def _sets_epochs(program: Program, file: int) -> bool:
@@ -340,22 +351,11 @@ def _receivers(
             # the loaders of which a function makes one are one value
             for key, samplers in of_loader.items():
                 other = program.event_row(*key)
-                if any(other == one or _made_instead(one, other) for one in loaders):
+                if any(other == one or made_instead(one, other) for one in loaders):
                     found |= samplers
         elif not (atom.kind == Kind.CONST and atom.const is None):
             return None
     return found or None
-
-
-def _made_instead(one: EventRow, other: EventRow) -> bool:
-    """Return whether one pass through a function makes at most one of two things."""
-    if (one.file, one.scope) != (other.file, other.scope):
-        return False
-    tests = {node[2]: node[3] for _, node in one.blocks if node[1] == "if" or node[1].startswith("exit:")}
-    return any(
-        (node[1] == "if" or node[1].startswith("exit:")) and tests.get(node[2], node[3]) != node[3]
-        for _, node in other.blocks
-    )
 
 
 def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow, loud: bool, same: str) -> Finding:

@@ -65,7 +65,7 @@ import marshal
 from typing import Any, NamedTuple
 
 #: Grows with every change of what extract makes, so that cached summaries of older engines are not taken.
-ENGINE_VERSION = 14
+ENGINE_VERSION = 15
 
 
 #: A node of the tree of blocks: (parent, kind, term, polarity, line, end line)

@@ -12,7 +12,16 @@ from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import call_paths, path_values, rank_dependence, vocabulary
-from .loader_loops import ITERABLE, LOADERS, SAMPLER, LoaderLoop, calls_within, is_given, loops_over_loaders
+from .loader_loops import (
+    ITERABLE,
+    LOADERS,
+    SAMPLER,
+    LoaderLoop,
+    calls_within,
+    is_given,
+    loops_over_loaders,
+    made_instead,
+)
 from .models import calls_in
 from .path_values import CallPath
 from .program import EventRow, Program, SourceCall
@@ -59,11 +68,29 @@ def every_rank_has_all_of_the_data(program: Program) -> Iterator[Finding]:
         if loader.has_star or is_divided(program, loader):
             continue
         for loop in loops_over_loaders(program):
-            if loop.certain and (loader.file, loader.number) in loop.loaders:
+            if (
+                loop.certain
+                and (loader.file, loader.number) in loop.loaders
+                and not _is_next_to_a_divided_one(program, loader, loop)
+            ):
                 finding = _judge_loader(program, loader, loop)
                 if finding is not None:
                     yield finding
                     break
+
+
+def _is_next_to_a_divided_one(program: Program, loader: SourceCall, loop: LoaderLoop) -> bool:
+    """Return whether a loop also walks through a loader with a sampler that is made together with this one.
+
+    This one is for the evaluation then.
+    """
+    others = (SourceCall(program, *made) for made in loop.loaders if made != (loader.file, loader.number))
+    return any(
+        (other.file, other.scope) == (loader.file, loader.scope)
+        and not made_instead(loader, other)
+        and is_divided(program, other)
+        for other in others
+    )
 
 
 @probe(rules.DC732)
