@@ -105,6 +105,57 @@ def _names(program: Program) -> Iterator[tuple[EventRow, Finding]]:
                 found[name] = _Partial(rows, guard, else_none, len(own) if else_none else total, again)
         if found:
             yield from _read_names(program, file, scope, found)
+            of_module = {
+                name: partial
+                for name, partial in found.items()
+                if not partial.else_none and (scope == 0 or name not in program.index.scopes[file][scope].bindings)
+            }
+            if of_module:
+                yield from _read_in_functions(program, file, scope, of_module)
+
+
+def _read_in_functions(
+    program: Program, file: int, scope: int, names: dict[str, _Partial]
+) -> Iterator[tuple[EventRow, Finding]]:
+    """Yield where another function reads a name of the module that only some ranks assign."""
+    scopes = program.index.scopes[file]
+    if scopes[0].stars:
+        return
+    pending = dict(names)
+    for number, own in enumerate(scopes):
+        if own.kind != "function" or number == scope or own.parent > 0:
+            continue
+        words = _words_by_line(program, file, own)
+        given = {name for name, _, _ in own.parameters} | own.bindings.keys()
+        own_rows = program.rows_of(file, number)
+        read = {
+            name: found
+            for name, found in pending.items()
+            if name in words
+            and name not in given
+            and any(_reaches_others(program, row, found) for line in words[name] for row in _rows_at(own_rows, line))
+        }
+        tree = _node_of(program, file, own) if read else None
+        if tree is None or "global" in words:
+            continue
+        nodes = list(_own_nodes(_tree_of(program, file)))
+        by_rank = {*names, *_names_by_rank(program, own_rows)}
+        for name, readings in _readings(tree, read).items():
+            if _is_bound_otherwise(nodes, name, pending[name].total if scope == 0 else 0):
+                continue
+            for reading in readings:
+                row = _row_around(program, file, number, reading.node)
+                if reading.tried or row is None or any(_mentions(test, by_rank) for test in reading.tests):
+                    continue
+                partial = pending[name]
+                way = _way_of_others(program, row, partial.guard, partial.rows)
+                if way is not None:
+                    yield _found(program, row, f"`{name}`", "NameError", pending.pop(name), way)
+                    break
+
+
+def _reaches_others(program: Program, row: EventRow, partial: _Partial) -> bool:
+    return _way_of_others(program, row, partial.guard, partial.rows) is not None
 
 
 def _before_it_is_read(rows: list[EventRow], name: str) -> tuple[list[EventRow], EventRow | None]:
