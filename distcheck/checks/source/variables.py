@@ -358,7 +358,10 @@ class Variables(RankReach):
                     if name == "module"
                     else Value((atom,))
                 )
-            return value_of(Kind.METHOD, name, of=(atom,))
+            known = (
+                vocabulary.ATTRIBUTES.get(("deepspeed.DeepSpeedEngine", name)) if atom.const == "deepspeed" else None
+            )
+            return algebra.from_table(known) if known is not None else value_of(Kind.METHOD, name, of=(atom,))
         if atom.kind == Kind.NAMESPACE:
             known = vocabulary.ATTRIBUTES.get((atom.const, name))
             if known is not None:

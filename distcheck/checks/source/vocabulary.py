@@ -202,6 +202,11 @@ ATTRIBUTES: dict[tuple[str, str], tuple[str, Any]] = {
         "world_size": (Kind.WORLD_SIZE, None), "should_save": ("test", Who.MAIN), "should_log": ("test", Who.MAIN), "device": ("device", Kind.LOCAL_RANK),
     }.items()
 }  # fmt: skip
+ATTRIBUTES |= {
+    ("deepspeed.DeepSpeedEngine", "global_rank"): (Kind.GLOBAL_RANK, None),
+    ("deepspeed.DeepSpeedEngine", "local_rank"): (Kind.LOCAL_RANK, None),
+    ("deepspeed.DeepSpeedEngine", "world_size"): (Kind.WORLD_SIZE, None),
+}
 #: Classes of options of a library that knows the ranks.
 TRAINING_OPTIONS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
 
