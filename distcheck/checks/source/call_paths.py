@@ -6,6 +6,7 @@ is skipped, because nothing shows which ranks reach it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -38,6 +39,22 @@ _HOOKS = vocabulary.word_set(
     "on_train_begin on_train_end on_epoch_end on_step_end on_save on_evaluate on_log compute_loss training_step "
     "prediction_step prediction_loop evaluation_loop evaluate save_model"
 )
+_LIGHTNING_TRAINER = "lightning.pytorch.Trainer"
+_LIGHTNING_OWNERS = (
+    "lightning.pytorch.LightningModule",
+    "lightning.pytorch.Callback",
+    "lightning.pytorch.callbacks.Callback",
+)
+#: Methods that Lightning calls on all ranks; it calls ``prepare_data`` on one of each host.
+_LIGHTNING_HOOKS = vocabulary.word_set(
+    "training_step validation_step test_step predict_step training_epoch_end validation_epoch_end test_epoch_end "
+    "on_fit_start on_fit_end on_train_start on_train_end on_train_epoch_start on_train_epoch_end on_train_batch_end "
+    "on_validation_start on_validation_end on_validation_epoch_start on_validation_epoch_end on_validation_batch_end "
+    "on_test_start on_test_end on_test_epoch_start on_test_epoch_end on_test_batch_end on_predict_end "
+    "on_predict_epoch_end setup configure_optimizers"
+)
+#: Strategies of Lightning that start ranks by processes of the same script; the others go on as one process after them.
+_BY_SCRIPTS = re.compile(r"^(ddp|fsdp|deepspeed)(?!.*(spawn|notebook|fork))")
 _DEEPEST = 25
 _MOST_CALLERS = 40
 _MOST_STEPS = 500
@@ -94,7 +111,7 @@ def tables(program: Program) -> _PathTables:
     starting = {(call.file, call.scope) for call in program.calls_to(*_STARTS) if call not in alone}
     starting_alone = {(call.file, call.scope) for call in alone}
     wrapping = {(call.file, call.scope) for call in program.calls_to(*_WRAPPERS)}
-    training = {(call.file, call.scope) for call in program.calls_to(*TRAINERS)}
+    training = {(call.file, call.scope) for call in program.calls_to(*TRAINERS) if not _uses_one_device(call)}
     return _PathTables(callees, entered, starting, starting_alone, wrapping, training, spawning)
 
 
@@ -114,12 +131,61 @@ def _all_training(program: Program) -> frozenset[Function]:
     return frozenset((call.file, call.scope) for call in program.table(_trainers))
 
 
+def _lightning_of_several(program: Program) -> Iterator[SourceCall]:
+    """Yield the calls that make a trainer of Lightning which starts its script once more for each further rank."""
+    for call in program.calls_to(_LIGHTNING_TRAINER):
+        strategies = [call.argument(None, name) for name in ("strategy", "accelerator", "distributed_backend")]
+        names = [name for value in strategies if value is not None for name in value.constants if isinstance(name, str)]
+        counts = [call.constant(None, name) for name in ("devices", "gpus", "num_nodes")]
+        named = any(map(_BY_SCRIPTS.match, names))
+        counted = any(type(count) is int and count > 1 for count in counts)
+        if (named and not _uses_one_device(call)) or (counted and (named or not any("_" in name for name in names))):
+            yield call
+
+
+def _uses_one_device(call: SourceCall) -> bool:
+    """Return whether a trainer of Lightning is given one device: ``devices=1``, or ``[gpu]``."""
+    given = [call.argument(None, name) for name in ("devices", "gpus")]
+    return any(
+        (atom.kind == Kind.CONST and atom.const in (1, "1")) or (atom.kind == Kind.LIST and len(atom.items) == 1)
+        for value in given
+        for atom in value or ()
+    )
+
+
+@cached
+def path_past_lightning(program: Program, row: EventRow) -> CallPath | None:
+    """Return a way of all ranks that a trainer of Lightning starts to a row, its hooks included."""
+    several = set(program.table(_lightning_of_several))
+    if not several:
+        return None
+    makers = {(call.file, call.scope) for call in several}
+    search = _Search(program, row, True, weak=False, once=True, trainers=True, hooks=True)
+    return next(
+        (
+            path
+            for path in search.ways(row, (), Certainty.PROVEN, frozenset())
+            if path.certainty == Certainty.PROVEN
+            and (
+                any(call in several for call in path.calls)
+                or any((one.file, one.scope) in makers for one in (row, *path.calls))
+            )
+            and is_open(path)
+        ),
+        None,
+    )
+
+
 @cached
 def _trainers_calling(program: Program, function: Function) -> list[SourceCall]:
     """Return the calls that make the trainers which call a method by its name, in the process of each rank."""
     file, scope = function
     owner = program.evaluator.owner_of(file, scope)
-    if owner < 0 or program.scope(function).name not in _HOOKS:
+    name = program.scope(function).name
+    if owner >= 0 and name in _LIGHTNING_HOOKS and program.evaluator.derives((file, owner), *_LIGHTNING_OWNERS):
+        files = related(program, file)
+        return [call for call in program.table(_lightning_of_several) if call.file in files]
+    if owner < 0 or name not in _HOOKS:
         return []
     if not program.evaluator.derives((file, owner), *_HOOK_OWNERS):
         return []

@@ -84,6 +84,32 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
         )
 
 
+@probe(rules.DC723)
+def modules_go_where_they_were(program: Program) -> Iterator[Finding]:
+    """A module of Lightning that several ranks load is brought to a device of their own."""
+    for call in program.calls_named("load_from_checkpoint"):
+        given = call.argument_term(1, "map_location")
+        if call.has_star or given >= 0 or not program.imports_from(call.file, "lightning", "pytorch_lightning"):
+            continue
+        if _is_published(program, call) or call.use == "drop":
+            continue
+        path = call_paths.path_past_lightning(program, call) or call_paths.path_of_all_ranks(program, call)
+        if path is None or path_values.in_tests(path) or only_of_this_process(path, call.argument_term(0, "f")):
+            continue
+        edit = program.argument_edit(call, 'map_location="cpu"')
+        yield call.found(
+            rules.DC723,
+            "every rank loads this checkpoint onto the GPU that it was saved from: GPU 0 where rank 0 has saved it",
+            fix='add map_location="cpu": Lightning moves the module to the GPU of the rank',
+            edits=(edit,) if edit is not None else (),
+            safe=False,
+            risk="a module that is used without a trainer stays on the CPU",
+            severity=Severity.INFO,
+            flow=program.flow(path.steps),
+            **signs(call, path),
+        )
+
+
 def _is_none_for_all(program: Program, call: SourceCall, term: int) -> bool:
     """Return whether an argument is a parameter that is None by default, and that no caller in the project gives."""
     parts = call.terms[term]

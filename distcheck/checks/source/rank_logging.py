@@ -40,11 +40,12 @@ def every_rank_logs(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(*_TRACKERS):
         if call.has_star or any(call.gives(None, name) for name in _FOR_SEVERAL) or _is_switched_off(call):
             continue
-        call_path = call_paths.path_of_all_ranks(program, call)
+        own = call_paths.path_of_all_ranks(program, call)
+        call_path = own or call_paths.path_past_lightning(program, call)
         if call_path is None or _names_its_rank(call, call_path) or _switched_by_variable(program, call):
             continue
         name = next(_TRACKERS[target] for target in call.targets if target in _TRACKERS)
-        loud = not (path_values.owned_by_a_framework(call_path) or path_values.in_tests(call_path))
+        loud = own is not None and not (path_values.owned_by_a_framework(call_path) or path_values.in_tests(call_path))
         text = f"every rank starts {name}() here, so a job has as many runs as ranks"
         if name == "SummaryWriter" and any(call.gives(0, argument) for argument in ("log_dir", "logdir")):
             # the default is a folder of each host and second; in one folder TensorBoard shows one run

@@ -160,6 +160,8 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     trained = None if checkpoint or call_path is not None else call_paths.path_past_a_trainer(program, call)
     call_path = call_path or trained
     # too many programs of a trainer are only started as one process
+    if call_path is None:
+        trained = call_path = call_paths.path_past_lightning(program, call)
     launched = checkpoint and call_path is None and not _is_optional(call)
     if launched:
         trained = call_path = call_paths.path_past_a_trainer(program, call, own=True)
