@@ -19,8 +19,11 @@ from .values import Kind
 
 #: What a program mentions that decides itself when gradients are averaged.
 _DECIDES = lazy(
-    r"no_sync|grad_sync(?!\s*==)|gradient_sync|(dis|en)able_allreduce|register_comm_hook|(?<!itertools\.)accumulate\(|_do_sync"
-)
+    r"no_sync|grad_sync(?!\s*==)|gradient_sync|(dis|en)able_allreduce|register_comm_hook|(?<!itertools\.)accumulate\(|_do_sync",
+    literals=(
+        "no_sync", "grad_sync", "gradient_sync", "able_allreduce", "register_comm_hook", "accumulate(", "_do_sync"
+    ),
+)  # fmt: skip
 #: Objects that step: optimizers and what scales their loss.
 _STEPPERS = lazy(r"opt(im|$|_)|scaler", re.IGNORECASE)
 #: Words in the number of turns of a loop that accumulates.

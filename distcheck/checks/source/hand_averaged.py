@@ -26,8 +26,13 @@ _WRAPPERS = ("ddp", "fsdp", "fsdp2", "deepspeed", "dp")
 #: What may average gradients in a way that is not followed here.
 _OTHER_WAYS = lazy(
     r"register_\w*hook|horovod|deepspeed|apex|accelerat|lightning|fully_shard|parallelize_module|PostLocalSGD|"
-    r"ZeroRedundancy|Pipe|autograd\.Function|vmap|functorch|model_averaging|ModelAverager|_composable|\breplicate\("
-)
+    r"ZeroRedundancy|Pipe|autograd\.Function|vmap|functorch|model_averaging|ModelAverager|_composable|\breplicate\(",
+    literals=(
+        "register_", "horovod", "deepspeed", "apex", "accelerat", "lightning", "fully_shard", "parallelize_module",
+        "PostLocalSGD", "ZeroRedundancy", "Pipe", "autograd.Function", "vmap", "functorch", "model_averaging",
+        "ModelAverager", "_composable", "replicate(",
+    ),
+)  # fmt: skip
 #: What divides or scales in a way that is not followed here.
 _SCALES = lazy(
     r"(?:/|\*|div_?\(|mul_?\(|scale\w{0,40}\()=?[^\n]{0,80}?(?:size|rank|replica|procs|gpus|nodes|world|\bws\b)"

@@ -59,8 +59,13 @@ _CONSTANTS = vocabulary.word_set("int str bool float none")
 _OVERRIDES = lazy(
     r"set_defaults\(|\bsetattr\(|\.__dict__\b(?!\s*\))|\bvars\(\s*[\w.]+\s*\)(?:\.update|\[)|\bNamespace\(|fromfile_prefix"
     r"|default_config_files|[cC]onfig_?[aA]rg_?[pP]arse|jsonargparse|\bOmegaConf\b|\b[eE](?:asyD|d)ict\("
-    r"|\b(?:args|opts?|options|FLAGS|params|hparams)\s*\.\s*(?:update|merge\w*)\(|\bparse_args\(\s*[^\s)]"
-)
+    r"|\b(?:args|opts?|options|FLAGS|params|hparams)\s*\.\s*(?:update|merge\w*)\(|\bparse_args\(\s*[^\s)]",
+    literals=(
+        "set_defaults(", "setattr(", ".__dict__", "vars(", "Namespace(", "fromfile_prefix", "default_config_files",
+        "onfigarg", "onfigArg", "onfig_arg", "onfig_Arg", "jsonargparse", "OmegaConf", "asyDict(", "edict(", "Edict(",
+        "update(", "merge", "parse_args(",
+    ),
+)  # fmt: skip
 #: Rules about a name that is out of date, whether it is used or not.
 _WHEREVER_IT_STANDS = ("DC760", "DC801")
 #: Deeper chains of calls, more callers, more calls in all, and more scripts are not followed.

@@ -33,8 +33,12 @@ STARTERS = (
 )  # fmt: skip
 _LAUNCHERS = lazy(
     r"torchrun|torch\.distributed\.(launch|run)\b|accelerate launch|\bdeepspeed\b|\bsrun\b|\bmpirun\b|\bhorovodrun\b|"
-    r"elastic_launch|\bmp\.spawn\b|notebook_launcher|run\.sh|sbatch"
-)
+    r"elastic_launch|\bmp\.spawn\b|notebook_launcher|run\.sh|sbatch",
+    literals=(
+        "torchrun", "torch.distributed.", "accelerate launch", "deepspeed", "srun", "mpirun", "horovodrun",
+        "elastic_launch", "mp.spawn", "notebook_launcher", "run.sh", "sbatch",
+    ),
+)  # fmt: skip
 
 
 # conditions

@@ -15,12 +15,14 @@ from .values import Kind
 
 #: What may call any function of a file by its name.
 USES_ANY_NAME = lazy(
-    r"(?<![\w.])(?:globals|locals|vars|eval|exec|getattr)\(|\bimport_module\(|\b[Ff]ire\b|__main__['\"]\]"
+    r"(?<![\w.])(?:globals|locals|vars|eval|exec|getattr)\(|\bimport_module\(|\b[Ff]ire\b|__main__['\"]\]",
+    literals=("globals(", "locals(", "vars(", "eval(", "exec(", "getattr(", "import_module(", "ire", "__main__"),
 )
 #: What may use a name that it composes: of this module, or of the one that is named. ``locals()`` has names of its own.
 _USES_NAMES_OF = lazy(
     r"(?<![\w.])(?:globals|eval|exec)\(|(?<![\w.])vars\(\s*\)|\b[Ff]ire\b|__main__['\"]\]"
-    r"|(?<![\w.])(?:getattr|vars)\(\s*(\w+)|(?<![\w.])(\w+)\.__dict__\["
+    r"|(?<![\w.])(?:getattr|vars)\(\s*(\w+)|(?<![\w.])(\w+)\.__dict__\[",
+    literals=("globals(", "eval(", "exec(", "vars(", "ire", "__main__", "getattr(", ".__dict__["),
 )
 #: What may use names of modules that it composes.
 _LOADS_MODULES = ("import_module", "__import__")
