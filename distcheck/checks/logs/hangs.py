@@ -254,7 +254,7 @@ def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) 
     if absent and _is_further(timeline, absent, [wait.rank for wait in waits]):
         message = f"{description}, and {rank_names(absent)} had no batches left for it"
         return HangVerdict(rules.DC519, message, _EVEN_INPUTS, absent[0] if len(absent) == 1 else -1)
-    if len(absent) == 1 and (timeline.world_size_known or len(waits) > 2):
+    if len(absent) == 1 and (timeline.world_size_known or len(waits) > 2 or _had_to_be_ended(timeline, absent[0])):
         return HangVerdict(
             rules.DC511,
             f"{description}, and only rank {absent[0]} does not: it never came",
@@ -275,6 +275,11 @@ def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) 
         )
     never = ", the first collective: it never worked between them" if first else _none_missing_text(timeline, waits)
     return HangVerdict(rules.DC511, f"{description}{never}", _connection_fix(timeline, first), -1, "timeout")
+
+
+def _had_to_be_ended(timeline: Timeline, rank: int) -> bool:
+    """Whether the launcher ended a rank by SIGTERM: it still ran when the time of the others was over."""
+    return any(worker.rank == rank and worker.exitcode in ENDED_BY_SIGTERM for worker in timeline.workers)
 
 
 def _none_missing_text(timeline: Timeline, waits: Sequence[WaitingRank]) -> str:
@@ -358,7 +363,8 @@ def ranks_end_together(timeline: Timeline) -> Iterator[LogFinding]:
         for event in failed
     ):
         return
-    stopped = {rank for rank, worker in rows.items() if worker.exitcode in ENDED_BY_SIGTERM}
+    # what torchrun saw first is no end by torchrun itself
+    stopped = {rank for rank, worker in rows.items() if worker.exitcode in ENDED_BY_SIGTERM and not worker.first}
     if not rows.keys() - aborted - stopped <= writers or any(
         worker.local_rank != rank for rank, worker in rows.items()
     ):

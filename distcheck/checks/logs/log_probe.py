@@ -10,8 +10,8 @@ from distcheck.core.model import Finding, Fix, Rule, Severity
 from distcheck.core.registry import probe
 
 from .context import survived
+from .failed_rank import first_failed
 from .model import Event, Timeline, found
-from .ranking import first_failed
 
 
 class LogFinding(NamedTuple):

@@ -82,6 +82,7 @@ _BRACKET = lazy(
     + _ZONE
     # SGLang writes its rank of tensor parallelism behind the time: it counts over all hosts
     + r")(?: (?:[\w.]+:\d+|[IWEDFC] \d+ \d+|(?:DP(?P<dp>\d{1,5}) )?TP(?P<tp>\d{1,5})(?P<tpp> PP\d+)?(?: EP\d+)?))?\] ?)"
+    r"|(?P<tensor>(?:DP(?P<dp2>\d{1,5}) )?TP(?P<tp2>\d{1,5})(?P<tpp2> PP\d+)?(?: EP\d+)?\] ?)"
     r"|(?P<hf>"
     + _LEVEL
     + r"\|(?:(?P<hd>"
@@ -554,12 +555,22 @@ def _of_date(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str)
     _time(found, full(match["dd"], match["dt"], match["dz"] or ""))
     found.setdefault("time", None)
     if match["tp"] and not match["tpp"]:
-        rank = int(match["tp"])
-        if match["dp"] is not None:
-            prefixes.note_replica(int(match["dp"]), rank)
-        if match["dp"] is None or not prefixes.replicas_count_their_own:
-            found.setdefault("weak_rank", rank)
+        _of_parallel(prefixes, match["dp"], int(match["tp"]), found)
     return match.end()
+
+
+def _of_tensor(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str) -> int:
+    if not match["tpp2"]:
+        _of_parallel(prefixes, match["dp2"], int(match["tp2"]), found)
+    return match.end()
+
+
+def _of_parallel(prefixes: Prefixes, replica: str | None, rank: int, found: _Found) -> None:
+    """SGLang's rank of tensor parallelism, and its replica."""
+    if replica is not None:
+        prefixes.note_replica(int(replica), rank)
+    if replica is None or not prefixes.replicas_count_their_own:
+        found.setdefault("weak_rank", rank)
 
 
 def _of_hf(prefixes: Prefixes, match: re.Match[str], found: _Found, text: str) -> int:
@@ -717,6 +728,7 @@ _LAYERS: dict[str, Callable[[Prefixes, re.Match[str], _Found, str], int]] = {
     "c10": _of_c10,
     "c10old": _of_a_file,
     "date": _of_date,
+    "tensor": _of_tensor,
     "hf": _of_hf,
     "short": _of_short,
     "ctime": _of_ctime,

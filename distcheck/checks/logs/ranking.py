@@ -13,6 +13,7 @@ from typing import NamedTuple
 from distcheck.core.model import Finding, Severity
 from distcheck.rules.signatures import Kind
 
+from .failed_rank import first_failed, survivors_of
 from .model import ENDED_BY_SIGTERM, ROLES, Event, LineAuthor, Timeline, WorkerFailure
 
 #: What explains what: where a rule of the key is the cause, findings of these are what it led to. Sources: the entries
@@ -219,22 +220,6 @@ def _weight(
     )
 
 
-def first_failed(timeline: Timeline) -> set[int]:
-    """The ranks that a launcher saw fail first, in the first attempt that it reports of."""
-    rows = [worker for worker in timeline.workers if worker.first and worker.rank is not None]
-    attempt = min((worker.attempt for worker in rows), default=0)
-    rows = [worker for worker in rows if worker.attempt == attempt]
-    times = [worker.time for worker in rows if worker.time is not None]
-    # each agent reports the first of its own host; the clocks of hosts and the seconds of a report are this exact
-    if len(times) == len(rows) > 1:
-        rows = [worker for worker in rows if worker.time is not None and worker.time - min(times) < _SAME_TIME_S]
-    return {worker.rank for worker in rows if worker.rank is not None}
-
-
-#: Ends of ranks on several hosts that are no further apart have no order.
-_SAME_TIME_S = 2.0
-
-
 def _first_unnamed(timeline: Timeline, findings: Sequence[Finding]) -> Event | None:
     """The first failure that no finding is about: an ordinary exception, a death by a signal.
 
@@ -249,6 +234,7 @@ def _first_unnamed(timeline: Timeline, findings: Sequence[Finding]) -> Event | N
     signatures = {event.signature for event in timeline.events if (timeline.path(event), event.line) in places}
     signatures -= {"exception", "error-line"}
     followers = may_only_follow(timeline)
+    survivors = survivors_of(timeline)
     candidates = [
         event
         for event in timeline.events
@@ -257,7 +243,10 @@ def _first_unnamed(timeline: Timeline, findings: Sequence[Finding]) -> Event | N
         # a finding about several lines stands at one of them
         and codes.isdisjoint(event.codes)
         and event.signature not in signatures
-        and not (event.signature == "error-line" and not is_near_the_end(timeline, event))
+        and not (
+            event.signature == "error-line"
+            and (not is_near_the_end(timeline, event) or (event.attempt, event.who.rank) in survivors)
+        )
         and (event.source, event.line) not in followers
     ]
     if not candidates or timeline.went_on:

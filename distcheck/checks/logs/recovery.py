@@ -39,7 +39,7 @@ _SIGNS_OF_LIFE = 5
 #: Blocks of lines of a rank between those of others. Few are also of a buffer that was full several times.
 _TURNS = 3
 #: Lines of a frame in a traceback at most: its location, its code, and the marks below the code.
-_LINES_OF_A_FRAME = 3
+LINES_OF_A_FRAME = 3
 #: Functions in which a process's own stack begins: runpy, multiprocessing, torch.multiprocessing.spawn.
 _BEGINNINGS = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_wrap", "spawn_main"))
 
@@ -119,7 +119,7 @@ def _restarted_at(reading: LogReading, number: int, events: Sequence[Event]) -> 
     there, and the job logs at its end that it is done.
     """
     own = [event for event in events if event.source == number and event.kind is Kind.TABLE]
-    noted = [event.line for event in own if _NOTED in event.text]
+    noted = [event.line for event in own if _NOTED in event.text or _AGAIN in event.text]
     if not noted or any(event.signature == "elastic-report" for event in own):
         return 0
     done = any(line > noted[-1] and _END.search(text) and not _BAD.search(text) for line, _, text in reading.tail)
@@ -128,6 +128,8 @@ def _restarted_at(reading: LogReading, number: int, events: Sequence[Event]) -> 
 
 #: How torchrun's agent notes a worker's failure (torch.distributed.elastic.multiprocessing.api).
 _NOTED = "failed (exitcode: "
+#: What it logs at INFO before it starts its workers again.
+_AGAIN = "will restart worker group"
 
 
 def is_fatal(event: Event) -> bool:
@@ -161,7 +163,7 @@ def _is_logged(event: Event, error_lines: Sequence[Event]) -> bool:
     """Whether a log line of an error stands directly above a traceback, as ``logger.exception`` writes it."""
     if event.traceback is None:
         return False
-    lines = 2 + _LINES_OF_A_FRAME * len(event.traceback.frames)
+    lines = 2 + LINES_OF_A_FRAME * len(event.traceback.frames)
     return any(
         other.source == event.source
         and other.who == event.who
@@ -177,13 +179,14 @@ def _survived(reading: LogReading, event: Event, identities: Identities, *, time
     :param times: how many times the text of the event was written
     :param logged: its traceback was logged, and not only printed
     """
-    if event.kind is Kind.TABLE:
+    # a program that the job ran and did without raises like a launcher
+    if event.kind is Kind.TABLE and "CalledProcessError" not in event.text:
         return False
     ended = event.traceback is not None and is_uncaught(event.traceback)
     # NCCL names the process of a line, and the program's own lines name none
     by_nccl = event.traceback is None and event.who.rank is None and "NCCL WARN" in event.text
     unknown = by_nccl or event.who == LineAuthor()
-    progressed, finished, writers = False, set[int](), list[int]()
+    progressed, steps, finished, writers = False, 0, set[int](), list[int]()
     for line, who, text in reading.tail:
         if line <= event.until or _BAD.search(text):
             continue
@@ -198,6 +201,11 @@ def _survived(reading: LogReading, event: Event, identities: Identities, *, time
                 return True
         elif writer == event.who and (at_end or (not ended and _PROGRESS.search(text))):
             return True
+        elif event.traceback is None and writer == LineAuthor():
+            # a message of a rank, and a job that goes on in lines without a rank up to its end
+            if at_end and steps >= _SIGNS_OF_LIFE:
+                return True
+            steps += _PROGRESS.search(text) is not None
         if writer.rank is not None:
             writers.append(writer.rank)
             if at_end:

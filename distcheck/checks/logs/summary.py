@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from typing import Any
 
-from distcheck.core.model import Finding, Fix, rank_ranges
+from distcheck.core.model import Fix, rank_ranges
 from distcheck.rules.signatures import Kind
 
-from .headings import stated_rank
+from .failed_rank import failed_node, failed_process
 from .known_causes import KNOWN_CAUSES
 from .launcher import keep_each_log
-from .model import Event, LineAuthor, Timeline, by_rank
-from .ranking import Ranked, first_failed, role_of
+from .model import Event, Timeline, by_rank
+from .ranking import Ranked, role_of
 
 #: So many lines stand as evidence for one thing; ``--all`` shows every event.
 _MOST_LINES = 6
@@ -39,7 +39,7 @@ def summarize(timeline: Timeline, ranked: Ranked, *, every_event: bool = False) 
     if first.signature == "state-mismatch" and (keys := timeline.of("state-keys")):
         first = first._replace(text=f"{first.text} {keys[0].text}")
     story["first"] = event_as_dict(timeline, first)
-    story["guilty"] = _failed_process(timeline, lead, first)
+    story["guilty"] = failed_process(timeline, lead, first)
     story["place"] = _user_code_location(timeline, first)
     known = KNOWN_CAUSES.get(first.signature) if ranked.outcome == "unnamed" else None
     # what is no rule has a name and no code
@@ -96,54 +96,6 @@ def _source(timeline: Timeline, number: int) -> dict[str, Any]:
     }
 
 
-def _failed_process(timeline: Timeline, lead: Finding | None, first: Event) -> dict[str, Any]:
-    """Return the failed process: the finding's if it names one, else the writer of the first line.
-
-    A line without a prefix was written by the rank that the launcher saw fail first.
-    """
-    who = first.who
-    if lead is None and first.signature == "node-failed":
-        node = _failed_node(timeline)
-        return {} if node is None else {"host": node}
-    if lead is None and first.signature == "checkpoint-of-ranks" and (ranks := first.values.get("ranks")):
-        failed = {int(rank) for rank in ranks.split(",") if rank.strip()}
-        return {"rank": failed.pop()} if len(failed) == 1 else {"ranks": rank_ranges(failed)}
-    if lead is None and first.kind >= Kind.TIMEOUT:
-        # the writer of a consequence did not cause it
-        who = LineAuthor()
-        lost = {event.who.rank for event in timeline.events if event.kind is Kind.LOST}
-        failed = first_failed(timeline) - lost
-        if not failed and len(timeline.workers) == 1:
-            worker = timeline.workers[0]
-            who = LineAuthor(worker.rank, worker.local_rank, worker.host)
-        elif len(failed) == 1:
-            who = LineAuthor(failed.pop())
-    if lead is not None:
-        where = lead.where
-        who = LineAuthor(where.rank, where.local_rank, where.host)
-        if where.ranks is not None:
-            return {"ranks": where.ranks, **({} if where.host is None else {"host": where.host})}
-        if lead.evidence.get("failed_rank") == "unknown":
-            return {} if where.host is None else {"host": where.host}
-    if who.rank is None and first.who.rank is None:
-        # a launcher's own line about a worker
-        rows = [worker for worker in timeline.workers if (worker.source, worker.line) == (first.source, first.line)]
-        if len(rows) == 1 and rows[0].rank is not None:
-            who = LineAuthor(rows[0].rank, rows[0].local_rank, rows[0].host)
-    if who.rank is None and first.who.rank is None:
-        failed = (
-            first_failed(timeline)
-            or {worker.rank for worker in timeline.workers if worker.rank is not None}
-            or {rank for event in timeline.of("worker-lost") if (rank := event.number("peer")) is not None}
-        )
-        if not failed and first.kind in (Kind.CAUSE, Kind.FAILURE) and (rank := stated_rank(first.text)) is not None:
-            failed = {rank}
-        if len(failed) == 1:
-            who = who._replace(rank=failed.pop())
-    named = {"rank": who.rank, "host": who.host, "local_rank": who.local_rank, "task": who.task}
-    return {name: value for name, value in named.items() if value is not None}
-
-
 def _user_code_location(timeline: Timeline, first: Event) -> str | None:
     """``train.py:33 in main``: the innermost line of the user's own code, where the log has a traceback."""
     event = first
@@ -178,12 +130,8 @@ def _details(timeline: Timeline, first: Event) -> str:
     if first.signature == "cuda-device-assert":
         checks = [event.values["said"] for event in timeline.of("cuda-assertion") if event.values.get("said")]
         return f": {checks[0]}" if checks else ""
-    host = _failed_node(timeline) if first.signature == "node-failed" else None
+    host = failed_node(timeline) if first.signature == "node-failed" else None
     return "" if host is None else f": {host}"
-
-
-def _failed_node(timeline: Timeline) -> str | None:
-    return next((event.values["host"] for event in timeline.of("node-failed") if event.values.get("host")), None)
 
 
 def _fix(timeline: Timeline, ranked: Ranked, first: Event) -> Fix:
@@ -203,7 +151,7 @@ def _fix(timeline: Timeline, ranked: Ranked, first: Event) -> Fix:
             where="launch-line",
         )
     if first.signature in KNOWN_CAUSES:
-        node = _failed_node(timeline)
+        node = failed_node(timeline)
         known = KNOWN_CAUSES[first.signature]
         return Fix(known.hint if node is None else known.hint.replace("NODE", node), where=known.where)
     if first.signature == "ended" and "SIG" in first.text:

@@ -14,7 +14,7 @@ from distcheck.rules.signatures import Kind
 from .attempts import Attempts, in_order
 from .model import MOST_RANKS, Dump, Event, LineAuthor, LogReading, LogSource, RankStream, Timeline, WorkerFailure
 from .rank_identity import Identities, filled
-from .recovery import went_on
+from .recovery import LINES_OF_A_FRAME, went_on
 
 _WORLD = re.compile(
     r"(?i)\b(?:world[ _-]?size|global_world_sizes?|dist_world_size|num_processes|number of processes|num processes)"
@@ -41,6 +41,7 @@ def join(readings: Sequence[LogReading]) -> Timeline:
         for number, reading in enumerate(readings)
         for event in reading.events
     ]
+    events = _raised(events)
     rank_streams = [
         voice._replace(source=number) for number, reading in enumerate(readings) for voice in reading.rank_streams
     ]
@@ -98,8 +99,12 @@ _DOWNLOADERS = ("/requests/", "/urllib3/", "/urllib/request", "/httpx/", "/httpc
 
 
 def _as_own(event: Event) -> Event:
-    """A connection to a server that is no rank's: its loss is an ordinary exception of its client."""
-    if event.kind is not Kind.LOST or event.traceback is None:
+    """An ordinary exception of a rank: a program that it ran, or a connection to a server that is no rank's."""
+    if event.traceback is None:
+        return event
+    if event.signature == "workers-ended" and event.who.rank is not None:
+        return event._replace(signature="exception", kind=Kind.FAILURE, codes=())
+    if event.kind is not Kind.LOST:
         return event
     paths = [frame.path.replace("\\", "/") for frame in event.traceback.frames]
     if any("torch/distributed" in path for path in paths):
@@ -107,6 +112,23 @@ def _as_own(event: Event) -> Event:
     if any(part in path for path in paths for part in _DOWNLOADERS):
         return event._replace(signature="exception", kind=Kind.FAILURE, codes=())
     return event
+
+
+def _raised(events: Sequence[Event]) -> list[Event]:
+    """Return the events without exceptions that Python ignored: in a destructor, at exit."""
+    ignored: dict[tuple[int, LineAuthor], list[int]] = {}
+    for event in events:
+        if event.signature == "unraisable":
+            ignored.setdefault((event.source, event.who), []).append(event.line)
+    return [event for event in events if not _is_below(event, ignored.get((event.source, event.who), ()))]
+
+
+def _is_below(event: Event, lines: Sequence[int]) -> bool:
+    """Whether a traceback stands directly below one of these lines, by the number of its frames."""
+    if event.traceback is None:
+        return False
+    most = 2 + LINES_OF_A_FRAME * len(event.traceback.frames)
+    return any(line < event.line <= line + most for line in lines)
 
 
 #: Functions of torchrun's agent that run after the workers have started: its store was there before.

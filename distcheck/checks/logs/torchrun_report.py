@@ -84,6 +84,8 @@ _COMPOSER = lazy(r"\bRank (?P<rank>\d{1,10}) crashed with exit code (?P<code>-?[
 _OF_COMPOSER = lazy(
     r"Global rank (?P<rank>\d{1,10}) \(PID (?P<pid>\d{1,10})\) exited with code (?P<code>-?[1-9]\d{0,9})"
 )
+#: vLLM's executor found this one dead first.
+_VLLM = lazy(r"Worker proc VllmWorker-(?P<rank>\d{1,10}) died unexpectedly")
 #: A rank that ends the job itself: Open MPI, MPICH and Intel MPI.
 _ABORT = lazy(
     r"MPI_ABORT was invoked on rank (?P<rank>\d{1,10}) in communicator "
@@ -108,13 +110,16 @@ _POD = lazy(
 _LINES = (
     _ENDED, _OLD, _SPAWNED, _RAISED, _DEEPSPEED, _CALLED, _SRUN, _MPIRUN, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN,
     _HOROVOD, _LIGHTNING, _PALS, _ALPS, _COMPOSER, _OF_COMPOSER, _ABORT, _ABORT_OF_HYDRA, _PADDLE, _FLUX, _POD,
+    _VLLM,
 )  # fmt: skip
 #: Lines with the command of the last process that the launcher started, whichever failed: its variable ``cmd`` (torch
 #: 1.8 ``distributed/launch.py``, DeepSpeed 0.15 ``launcher/launch.py``). Local rank 0 is the last only if it is alone.
 _NAME_THE_LAST = (_DEEPSPEED, _CALLED)
 #: Lines that name the process which failed first. An agent's line is of the first of its host, and with several hosts
 #: another may have been before.
-_NAME_THE_FIRST = (_SPAWNED, _RAISED, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN, _ABORT, _ABORT_OF_HYDRA, _PADDLE, _FLUX)
+_NAME_THE_FIRST = (
+    _SPAWNED, _RAISED, _FIRST_OF_MPI, _IMPROPER, _HYDRA, _JSRUN, _ABORT, _ABORT_OF_HYDRA, _PADDLE, _FLUX, _VLLM,
+)  # fmt: skip
 #: srun's words for signals; it writes the code where there is none.
 _HOW = {
     "Killed": -9,

@@ -49,10 +49,11 @@ ROWS: tuple[Signature, ...] = (
         (r"(?:Signal 7 )?\(SIGBUS\)(?: received by PID (?P<pid>\d+))?",
          "  traceback : Signal 7 (SIGBUS) received by PID 4711",
          "  exitcode  : -7 (pid: 4711)  (SIGBUS)"),
-        (r"(?:failed \(exitcode: |exits with return code = )-7\b",
+        (r"(?:failed \(exitcode: |exits with return code = |crashed with exit code |exited with code )-7\b",
          "E1119 08:14:02.120331 4700 torch/distributed/elastic/multiprocessing/api.py:882] failed (exitcode: -7) "
          "local_rank: 2 (pid: 4713) of binary: /opt/conda/bin/python",
-         "[2026-11-19 08:14:02,118] [ERROR] [launch.py:321:sigkill_handler] exits with return code = -7"),
+         "[2026-11-19 08:14:02,118] [ERROR] [launch.py:321:sigkill_handler] exits with return code = -7",
+         "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -7."),
         (r"died with <Signals\.SIGBUS: 7>|terminated with signal SIGBUS",
          "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGBUS")),
     *spellings("bus-error", Kind.FAILURE, ("DC320",),

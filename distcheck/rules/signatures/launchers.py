@@ -104,6 +104,9 @@ _WORKERS = (
          "DEBUG events Error pod bert-worker-0 container pytorch exitCode: 1 terminated message:"),
         (r"Pod: [\w-]{1,63}\.(?P<host>[\w.-]{1,190}) exited with code (?P<exitcode>[1-9]\d*)",
          "DEBUG events Pod: training.bert-worker-0 exited with code 1"),
+        (r"Worker proc VllmWorker-(?P<rank>\d+) died unexpectedly",
+         "ERROR 11-22 07:56:31 [multiproc_executor.py:140] Worker proc VllmWorker-2 died unexpectedly, shutting down "
+         "executor."),
         (r"Child process with PID (?P<pid>\d+) terminated with code (?P<exitcode>-?\d+)\.",
          "[rank: 1] Child process with PID 4711 terminated with code 1. Forcefully terminating all other processes.")),
     *spellings("ssh-refused", Kind.CAUSE, (),

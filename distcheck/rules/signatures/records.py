@@ -36,6 +36,10 @@ ROWS: tuple[Signature, ...] = (
     *spellings("master-pod", Kind.RECORD, (),
         (r"PyTorchJob=(?P<job>[\w.-]{1,253}), ReplicaType=Master expected=1\b",
          'msg="PyTorchJob=bert, ReplicaType=Master expected=1, running=1, succeeded=0, failed=0, Replicas=1"')),
+    # Python prints what it can raise nowhere, and goes on
+    *spellings("unraisable", Kind.RECORD, (),
+        (r"Exception ignored (?:in|on|while)\b",
+         "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f0155f30>")),
     *spellings("worker-group", Kind.RECORD, ("DC118",),
         (r"restart_count=(?P<restart>\d+)", "  restart_count=0")),
     *spellings("worker-group", Kind.RECORD, (),
