@@ -15,19 +15,7 @@ from distcheck import rules
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import SITE_FILE
 from distcheck.core.model import FEW_FILES, Finding, Fix, Report, Rule, Severity, Where, sort_findings
-from distcheck.core.rank_evidence import (
-    ACCELERATE_SINCE,
-    FOLDER_OPTION,
-    NEEDS,
-    ONLY_LAUNCHED,
-    OPTION_OF,
-    PEER_ACCESS,
-    SCRIPTS,
-    SET_BY_CALLERS,
-    SINCE,
-    TRANSFORMERS_SINCE,
-    UNREACHED,
-)
+from distcheck.core.rank_evidence import ACCELERATE_SINCE, OF_DOCUMENTS, SCRIPTS, SHOWN, SINCE, TRANSFORMERS_SINCE
 from distcheck.rules import Selection
 
 from .lint_inputs import DelayedProgress, LintFiles, LintOptions, bytes_of, covers_repositories, has_changed, say
@@ -249,8 +237,7 @@ def _with_pins(options: LintOptions, findings: list[Finding]) -> list[Finding]:
 
 def _with_documents(options: LintOptions, findings: list[Finding], memory: RunMemory | None) -> list[Finding]:
     """The findings, with what the launch lines of documents show; that is kept while the documents do not change."""
-    by_documents = (SCRIPTS, NEEDS, ONLY_LAUNCHED, UNREACHED, FOLDER_OPTION, OPTION_OF, PEER_ACCESS, SET_BY_CALLERS)
-    if all(finding.evidence.keys().isdisjoint(by_documents) for finding in findings):
+    if all(finding.evidence.keys().isdisjoint((*OF_DOCUMENTS, SCRIPTS)) for finding in findings):
         return findings
     key = None if memory is None else memory.documents_key(findings, _roots(options))
     kept = None if memory is None else memory.with_documents(key)
@@ -375,9 +362,14 @@ def _ignored_there(finding: Finding, known: Mapping[str, Rule], options: LintOpt
 
 
 def _at_its_level(finding: Finding, known: Mapping[str, Rule], options: LintOptions, inputs: LintFiles) -> Finding:
-    """Return the finding; at info if its rule has not earned its level, and neither the rule nor the file is named."""
+    """Return the finding; at info if its rule has not earned its level, and neither the rule nor the file is named.
+
+    A finding has its own level where the project shows that several ranks execute its line.
+    """
     rule = known.get(finding.code)
     if rule is None or rule.in_folders == "own" or finding.where.path in inputs.named or _is_selected(rule, options):
+        return finding
+    if rule.in_folders != "note" and SHOWN in finding.evidence:
         return finding
     if rule.in_folders == "many" and len(inputs.paths) + len(inputs.launch) <= FEW_FILES:
         return finding

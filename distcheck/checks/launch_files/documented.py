@@ -16,6 +16,7 @@ from typing import NamedTuple
 from distcheck.core.model import Finding, Severity
 from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import (
+    CHAINS,
     FOLDER_OPTION,
     LAUNCHER_API,
     NEEDS,
@@ -38,6 +39,7 @@ from .local_rank_options import by_launched_option, with_launched_option
 from .model import LaunchFile, LaunchSite
 from .peer_access import why_off, with_reason
 from .scripts import names_of
+from .shown_launches import by_chains
 from .started_ranks import launch_of, may_start_any, mentions_several, starts_ranks, starts_several
 from .yaml_text import Node, read_yaml
 
@@ -276,6 +278,8 @@ def respect_documents(findings: Iterable[Finding], documents: Documents) -> list
             finding = _by_project(finding, documents.starts_several_near(path))
         if NEEDS in finding.evidence:
             finding = by_launches(finding, documents.launches_of, documents.mention, documents.options_of)
+        if CHAINS in finding.evidence:
+            finding = by_chains(finding, documents.launches_of, documents.options_of)
         if PEER_ACCESS in finding.evidence:
             finding = with_reason(finding, documents.reason_without_peer_access(path or "."))
         if FOLDER_OPTION in finding.evidence:

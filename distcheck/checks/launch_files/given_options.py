@@ -109,6 +109,8 @@ class GivenOptions:
         if kind == "not":
             truth = _truth(self._value(needed[1], only))
             return _Unknown if truth is None else not truth
+        if kind == "may":
+            return _truth(self._value(needed[1], only)) is not False
         if kind in ("and", "or"):
             truths = [_truth(self._value(part, only)) for part in needed[1:]]
             decisive = kind == "or"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Set
 
 from distcheck.core.model import Finding, grouped_pairs
 from distcheck.core.patterns import lazy
-from distcheck.core.rank_evidence import LAUNCHER_API, NEEDS, ONE_PROCESS, OPTION_OF, SCRIPTS, SIGN, UNREACHED
+from distcheck.core.rank_evidence import CHAINS, LAUNCHER_API, NEEDS, ONE_PROCESS, OPTION_OF, SCRIPTS, SIGN, UNREACHED
 from distcheck.core.unreached import not_reached
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
@@ -18,6 +18,7 @@ from .given_options import DocumentedLaunch, with_launches
 from .local_rank_options import with_launched_option
 from .model import LaunchFiles, LaunchSite
 from .scripts import Started, names_of
+from .shown_launches import with_chain_launches
 
 
 def starts_several(site: LaunchSite) -> bool:
@@ -115,6 +116,8 @@ def with_launch_lines(findings: Iterable[Finding], started: Started, files: Laun
         ):
             line = f"{sites[0].span.path}:{sites[0].span.line}"
             finding = finding._replace(evidence={**finding.evidence, ONE_PROCESS: line})
+        if CHAINS in finding.evidence:
+            finding = with_chain_launches(finding, lambda script: map(launch_of, lines.get(script, ())))
         if NEEDS in finding.evidence:
             finding = with_launches(
                 finding,

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where, grouped
 from distcheck.core.patterns import lazy
+from distcheck.core.rank_evidence import UNPROVEN
 from distcheck.core.spans import Span
 
 from . import source_text
@@ -274,6 +275,8 @@ class EventRow:
             )
         ):
             return Severity.INFO, evidence
+        if certainty:
+            evidence = {**evidence, UNPROVEN: certainty}
         return severity_for(rule, level, certainty), evidence
 
     def unproven_reach(self, by_rank: bool) -> FlowStep | None:
@@ -502,6 +505,16 @@ class Program(UnusedCode):
     def event_row(self, file: int, number: int) -> EventRow:
         """Return one event as a row."""
         return self.row(file << _SHIFT | number)
+
+    def row_at(self, file: int, line: int) -> EventRow | None:
+        """Return the first event of a line, or the innermost one around it."""
+        found = -1
+        for number, event in enumerate(self.events[file]):
+            if event[3] == line:
+                return self.event_row(file, number)
+            if event[3] < line <= event[5] and (found < 0 or event[3] > self.events[file][found][3]):
+                found = number
+        return None if found < 0 else self.event_row(file, found)
 
     def forget(self) -> None:
         """Drop all that refers back to the program, so that it is freed at once."""
