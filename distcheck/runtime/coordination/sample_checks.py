@@ -234,16 +234,16 @@ def _judge_orders(side: Sequence[Pass]) -> Finding | None:
     A sampler with replacement, or one that chooses some of the data, gives a rank the same sample again, or another
     number of samples. Samples that pad a share are in its last batch.
     """
-    first, total = side[0], side[0].loader.length
+    first, total, count = side[0], side[0].loader.length, side[0].batch_count
     full = [one._replace(batches=one.batches[:-1]) for one in side]
-    if any(one.sampler.of_torch or one.sampler.replacement for one in side) or total is None:
+    if any(one.sampler.of_torch or one.sampler.replacement for one in side) or total is None or count is None:
         return None
-    if len({(one.length, one.loader.length, one.batches[0].size) for one in side}) > 1 or first.length is None:
+    if len({(one.batch_count, one.loader.length, one.batches[0].size) for one in side}) > 1:
         return None
     if any(len(set(read)) < len(read) for read in map(numbers, full)):
         return None
     size = first.batches[0].size
-    share = first.length * size
+    share = count * size
     whole = abs(share - total) < size
     if not whole and abs(share * len(side) - total) >= size * len(side):
         return None

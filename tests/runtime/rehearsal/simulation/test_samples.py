@@ -343,8 +343,8 @@ DRAWN = {"types": ["Buckets"], "of_torch": False}
 def _orders(*orders: Sequence[int], per_rank: int, more: Sequence[dict[str, Any]] = ({}, {}), **of_walk: Any) -> Any:
     """Rows of ranks that read the first samples of an order each, from a sampler of the script's own."""
     batches = [in_batches(order, count=min(per_rank // 4, 8)) for order in orders]
-    length = per_rank // 4
-    walks = [walk(rank, of, sampler=DRAWN, length=length, **of_walk) for rank, of in enumerate(batches)]
+    of_walk = {"length": per_rank // 4, **of_walk}
+    walks = [walk(rank, of, sampler=DRAWN, **of_walk) for rank, of in enumerate(batches)]
     loaders = [made(rank, sampler=DRAWN, **more[rank]) for rank in range(len(orders))]
     return [*wrapped(*range(len(orders))), *loaders, *(event for events in walks for event in events)]
 
@@ -354,6 +354,13 @@ def test_bad_dc732_shares_of_another_order_on_each_rank() -> None:
     assert (finding.code, finding.severity) == ("DC732", Severity.WARNING)
     assert "Buckets gives each rank its share of 64 samples in an order of its own, each sample once" in finding.message
     assert "indices[rank::world_size] of an order that all share" in finding.fix.text
+
+
+def test_bad_dc732_the_end_of_a_pass_shows_how_long_it_is() -> None:
+    """A length that needs the script's code is not computed."""
+    orders = shuffled(100)[::2], shuffled(101)[1::2]
+    assert only(*_orders(*orders, per_rank=32, length=None, ended=True)).code == "DC732"
+    assert judged(*_orders(*orders, per_rank=32, length=None)) == []
 
 
 def test_bad_dc732_a_sampler_of_the_script_that_gives_each_rank_all() -> None:
