@@ -30,8 +30,10 @@ _STATE = "optimizer state "
 OUTSIDE = "parameter outside of optimizers"
 #: A weight that a loss function has for a class.
 OF_LOSS = "loss weight"
+#: A parameter of a module that follows the weights of the model.
+AVERAGE = "moving average of"
 #: What names in ``rest`` begin with that are no state of an optimizer.
-_KINDS = ("buffer", "input", OUTSIDE, OF_LOSS)
+_KINDS = ("buffer", "input", OUTSIDE, OF_LOSS, AVERAGE)
 #: Begins the keys of inputs of tensor parallel modules that the ranks have computed with parameters.
 COMPUTED_INPUTS = "computed inputs"
 #: Steps after which the parameters that compute an input have been compared.
@@ -91,7 +93,8 @@ class Drift(NamedTuple):
     """Replicas that differ at two compared steps."""
 
     #: ``learning rate``, ``loss scale``, ``step count``, ``gradient``, ``parameter``, ``optimizer state``, ``buffer``,
-    #: ``input``, ``loss weight``, ``order of reductions``, ``option``, ``changes``, ``scale of gradients``
+    #: ``input``, ``loss weight``, ``moving average of``, ``order of reductions``, ``option``, ``changes``,
+    #: ``scale of gradients``
     what: str
     #: of the first one that differs; index of the parameter group
     name: str
@@ -209,7 +212,7 @@ def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
         )
         return
     computed = drift.what == "gradient" and first.computed
-    is_proven = drift.large and drift.what not in ("buffer", OUTSIDE, OF_LOSS) and not first.may_begin_apart
+    is_proven = drift.large and drift.what not in ("buffer", OUTSIDE, OF_LOSS, AVERAGE) and not first.may_begin_apart
     yield rules.DC763.found(
         difference,
         where=where,
@@ -318,6 +321,7 @@ _EQUAL = {
     "on all ranks alike",
     "parameter": "load or initialize the parameters on all ranks alike, and step the optimizer on all ranks or on none",
     "optimizer state": "load the optimizer's state on all ranks alike, and step the optimizer on all ranks or on none",
+    AVERAGE: "copy the model after DDP has wrapped it, load the average on all ranks, and update it on all ranks alike",
     OF_LOSS: "compute it from the data of all ranks: all_reduce the counts of the classes before the loss is made",
     OUTSIDE: "change it on all ranks alike: reduce what updates it, and draw random numbers from one seed",
     "buffer": "reduce what updates the buffer over the ranks, or let DDP broadcast buffers (broadcast_buffers=True)",

@@ -25,9 +25,10 @@ from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
 from .clipping import ClipObserver, ClippedGradients
 from .copy_observer import OWN_BUFFERS, CopyObserver, buffers_of, is_of_fsdp, learning_rates
-from .drift import COMPUTED_INPUTS, OF_LOSS, OUTSIDE, ReplicaRow
+from .drift import AVERAGE, COMPUTED_INPUTS, OF_LOSS, OUTSIDE, ReplicaRow
 from .fully_sharded import FullyShardedModels
 from .mesh_replicas import DividedModules, local_of
+from .moving_averages import MovingAverages
 from .patching import wrap
 from .updates import PATIENT, IdleOptimizer, Patience, ScheduleBurst, UpdateObserver
 from .wrapped_models import ALL_IN_NO_SYNC, HOOK, NOT_SHARDED, WrappedModel, count_no_sync
@@ -120,6 +121,7 @@ class TrainingObserver:
         self._loose: set[str] = set()
         #: modules that compute a loss, in the order in which the script made them
         self._losses: list[weakref.ref[Any]] = []
+        self._averages = MovingAverages()
         self._divided = DividedModules()
         self._sharded = FullyShardedModels()
         #: ranks send each other parts: they may hold parts of a model, such as experts
@@ -201,6 +203,7 @@ class TrainingObserver:
         self._wrapped.clear()
         self._loose.clear()
         self._losses.clear()
+        self._averages.forget()
         self._divided.forget()
         self._sharded.forget()
         self._reduced.clear()
@@ -490,6 +493,10 @@ class TrainingObserver:
             kept = [(name, one) for name, one in named if name not in wrapped.ignored]
             values, rest = self._digests_of(kept, optimizer, steps, with_gradients=with_gradients, ddp=ddp)
             rest |= self._others_of(wrapped, ddp, steps)
+            if self._wants_digests:
+                stepped, digests = self._stepped(), self._digests_made()
+                averages = self._averages.of(wrapped.key, ddp.module, stepped, steps.count, digests)
+                rest |= {f"{AVERAGE} {name}": digest for name, digest in averages.items()}
             if wrapped is self._wrapped[0]:
                 rest |= self._weights_of_losses()
             changed = wrapped.changed({name: one for name, one in kept if name in values})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections import deque
 from collections.abc import Callable
@@ -327,7 +328,28 @@ def class_weights_of_each_rank(torch: Any, rank: int) -> None:
     _weighted(torch, rank, torch.tensor([1.0, 2.0 + rank]))
 
 
+def _averaged(torch: Any, rank: int, copied: Callable[[Any, Any], Any], follow: Callable[[Any, Any], Any]) -> None:
+    """Train a model whose start weights come from rank 0, with a copy of it."""
+    torch.manual_seed(rank)
+    net = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Linear(5, 2))
+    before = copy.deepcopy(net)
+    ddp = torch.nn.parallel.DistributedDataParallel(net)
+    average = copied(before, ddp.module).requires_grad_(False)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    for _ in range(7):
+        optimizer.zero_grad()
+        _loss(torch, ddp, rank).backward()
+        optimizer.step()
+        for mine, theirs in zip(average.parameters(), ddp.module.parameters(), strict=True):
+            mine.data.copy_(follow(mine.data, theirs.data))
+
+
+def average_of_the_own_start_weights(torch: Any, rank: int) -> None:
+    _averaged(torch, rank, lambda before, _: before, lambda mine, theirs: mine.lerp(theirs, 0.1))
+
+
 FAULTS = [
+    (average_of_the_own_start_weights, "DC763", "moving average of"),
     (class_weights_of_each_rank, "DC763", "loss weight"),
     (codes_follow_own_batches, "DC763", "parameter outside of optimizers"),
     (copies_rounded_by_each_rank, "DC763", "parameter outside of optimizers"),
@@ -610,7 +632,30 @@ def class_weights_of_another_number(torch: Any, rank: int) -> None:
     _weighted(torch, rank, torch.tensor([1.0, 2.0]))
 
 
+def average_of_the_shared_weights(torch: Any, rank: int) -> None:
+    _averaged(torch, rank, lambda _, net: copy.deepcopy(net), lambda mine, theirs: mine.lerp(theirs, 0.1))
+
+
+def teacher_of_each_rank(torch: Any, rank: int) -> None:
+    _averaged(torch, rank, lambda before, _: before, lambda mine, _: mine)
+
+
+def copies_with_noise_of_each_rank(torch: Any, rank: int) -> None:
+    noise = torch.Generator().manual_seed(rank)
+
+    def follow(mine: Any, theirs: Any) -> Any:
+        return theirs + 0.1 * torch.randn(mine.shape, generator=noise)
+
+    _averaged(torch, rank, lambda before, _: before, follow)
+
+
+def average_of_one_rank(torch: Any, rank: int) -> None:
+    """Rank 0 alone uses it, as for a checkpoint."""
+    _averaged(torch, rank, lambda before, _: before, lambda mine, theirs: mine if rank else mine.lerp(theirs, 0.1))
+
+
 TWINS = [
+    average_of_the_shared_weights, teacher_of_each_rank, copies_with_noise_of_each_rank, average_of_one_rank,
     class_weights_of_all_ranks, class_weights_of_another_number,
     codes_and_a_memory, copies_rounded_alike, moments_cleared_on_all_ranks,
     plain, own_buffers, accumulation, local_steps, frozen_and_unused, moving_average, scaler, dropout, zero, uneven, closure,
