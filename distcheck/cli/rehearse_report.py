@@ -97,13 +97,18 @@ def _without_consequences(
     for failure in outcome.failures(result.rehearsal.ends):
         if failure.ends[0].place in known:
             found = [one for one in found if not set(_ranks(one, "missing")).intersection(failure.ranks)]
-    if any(one.code in _CAUSES_OF_DRIFT for one in found):
-        found = [one for one in found if one.code != "DC763"]
+    if any(map(_explains_drift, found)):
+        found = [one for one in found if one.code != "DC763" or _explains_drift(one)]
     found = [one for one in found if not _is_known_before(one, found)]
     for cause in [one for one in found if one.code == "DC519" and one.evidence.get("batches")]:
         batches = {int(rank): count for rank, count in cause.evidence["batches"].items()}
         found = [one for one in found if one is cause or not _follows(one, batches, result.verdict)]
     return found
+
+
+def _explains_drift(finding: Finding) -> bool:
+    """Whether a finding names why replicas differ: a rule of a cause, or a rank that changed its copy after DDP."""
+    return finding.code in _CAUSES_OF_DRIFT or (finding.code == "DC763" and "wrapped_at" in finding.evidence)
 
 
 def _is_known_before(finding: Finding, found: Sequence[Finding]) -> bool:

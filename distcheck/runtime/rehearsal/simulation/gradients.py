@@ -261,7 +261,6 @@ def wrapped_models_stay_where_they_are(replicas: Replicas) -> Iterator[Finding]:
             },
         )
     yield from _moved_unseen(replicas, reported)
-    yield from _unequal_from_the_start(replicas)
 
 
 def _trained_after(replicas: Replicas, change: ModelChange) -> list[OptimizerStep]:
@@ -290,7 +289,8 @@ def _moved_unseen(replicas: Replicas, reported: set[tuple[int, str]]) -> Iterato
         )
 
 
-def _unequal_from_the_start(replicas: Replicas) -> Iterator[Finding]:
+@probe(rules.DC763)
+def replicas_begin_equal(replicas: Replicas) -> Iterator[Finding]:
     """Values that differ before the first step: something changed them after DDP had made them equal."""
     reported: set[str] = set()
     for wrap, steps in side_by_side(replicas):
@@ -304,7 +304,7 @@ def _unequal_from_the_start(replicas: Replicas) -> Iterator[Finding]:
             continue
         reported.add(wrap.place)
         norms = unequal[0].norms(of_values=True)
-        yield rules.DC756.found(
+        yield rules.DC763.found(
             f"the copies of the model that DDP wrapped here differ before the first step: {unequal[0].name} has the"
             f" norm {' and '.join(f'{norm:.4g} on rank {rank}' for rank, norm in list(norms.items())[:2])};"
             " some ranks have changed their copy after it was wrapped, and equal gradients never bring them together",

@@ -1,4 +1,4 @@
-"""Copies that drift apart, from hand-made rows: DC750, DC751, DC756, DC758, DC759; and what only looks like it."""
+"""Copies that drift apart, from hand-made rows: DC750, DC751, DC756, DC758, DC759, DC763; and what only looks like it."""
 
 from __future__ import annotations
 
@@ -302,14 +302,14 @@ def test_bad_dc756_moved_unseen() -> None:
     assert "was moved or cast" in found.message
 
 
-def test_bad_dc756_copies_that_differ_before_the_first_step() -> None:
+def test_bad_dc763_copies_that_differ_before_the_first_step() -> None:
     rows = [step(rank, SAME, nth=nth, value=one) for nth in (1, 2) for rank, one in enumerate((SAME, OTHER))]
     (found,) = judged(*rows)
-    assert (found.code, found.where.line) == ("DC756", 23)
+    assert (found.code, found.where.line) == ("DC763", 23)
     assert "body.weight has the norm 1 on rank 0 and 1.4 on rank 1" in found.message
 
 
-def test_good_dc756_ddp_was_told_to_leave_the_copies_as_they_are() -> None:
+def test_good_dc763_ddp_was_told_to_leave_the_copies_as_they_are() -> None:
     """``init_sync=False``: that they differ is DC763, and no rank has changed anything."""
     rows = [step(rank, SAME, nth=nth, value=one) for nth in (1, 2) for rank, one in enumerate((SAME, OTHER))]
     assert not report(*(wrap(rank, shared=False) for rank in (0, 1)), *rows).findings
@@ -327,7 +327,7 @@ def test_good_dc756_ddp_was_told_to_leave_the_copies_as_they_are() -> None:
         ],
     ],
 )
-def test_good_dc756(rows: list[LoggedEvent]) -> None:
+def test_good_dc756_dc763(rows: list[LoggedEvent]) -> None:
     assert not judged(*rows)
 
 

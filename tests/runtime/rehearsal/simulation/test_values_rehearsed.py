@@ -180,7 +180,7 @@ if rank == 0:
     torch.save(ddp.state_dict(), "last.pt")
 dist.barrier()
 torch.load("last.pt")  # DC723
-ddp = DDP(Net().cuda())  # DC756
+ddp = DDP(Net().cuda())  # DC763
 if rank == 0:
     nn.init.zeros_(ddp.module.body.weight)
 train(ddp)
