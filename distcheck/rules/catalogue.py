@@ -230,7 +230,7 @@ DC754 = _rule("DC754", "unused-parameters", "IE", "lint log", "find_unused_param
 DC755 = _rule("DC755", "data-parallel", "IW", "lint", "DataParallel runs in one process", in_folders="many")
 DC756 = _rule("DC756", "moved-after-wrap", "WE", "lint rehearse watch", "The model is moved after it was wrapped", in_folders="many")
 DC757 = _rule("DC757", "training-step-in-rank-branch", "WE", "lint rehearse watch", "Some ranks skip a step of the training", in_folders="many")
-DC758 = _rule("DC758", "gradients-averaged-wrongly", "W", "lint rehearse watch", "Gradients are averaged wrongly", in_folders="many")
+DC758 = _rule("DC758", "gradients-averaged-wrongly", "WI", "lint rehearse watch", "Gradients are averaged wrongly", in_folders="many")
 DC759 = _rule("DC759", "no-sync-mismatch", "W", "lint rehearse watch", "no_sync covers the step that should average gradients", in_folders="many")
 DC760 = _rule("DC760", "deprecated-api", "WE", "lint", "A deprecated or removed call", in_folders="many")
 DC762 = _rule("DC762", "reduced-while-accumulating", "I", "lint", "Gradients are averaged in each step of an accumulation", in_folders="many")

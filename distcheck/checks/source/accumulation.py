@@ -1,4 +1,6 @@
-"""A probe of gradients that are accumulated over several steps, and averaged over the ranks in each of them."""
+"""Gradients that are accumulated over several steps: averaged over the ranks in each of them (DC762), or cleared before
+the last one by an optimizer of Accelerate (DC758).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from .call_paths import related
-from .models import name_of, wraps
+from .models import calls_in, is_backward, name_of, wraps
+from .option_paths import expression_of
 from .program import Program, SourceCall, cached
 from .rank_dependence import names_in
 from .source_text import last_name
@@ -163,3 +166,51 @@ def _counts(program: Program, file: int, term: int) -> bool:
     """Return whether a condition holds in every so many turns."""
     terms = program.terms[file]
     return term >= 0 and any(terms[part][:2] == ("o", "%") for part in program.subterms(file, term))
+
+
+@probe(rules.DC758)
+def accumulated_gradients_are_kept(program: Program) -> Iterator[Finding]:
+    """No prepared optimizer clears gradients under ``accumulate()`` before the backward pass.
+
+    It ignores ``zero_grad()`` until the last batch of an accumulation (Accelerate 1.15, ``AcceleratedOptimizer``). So
+    that call drops the gradients of all batches before.
+    """
+    for context in program.calls_named("accumulate"):
+        made = next((program.call_of(atom) for atom in context.receiver if atom.const == _ACCELERATOR), None)
+        if made is None or not _is_for_several(made):
+            continue
+        if _BY_AN_ENGINE in program.index.files[context.file].text.lower():
+            continue
+        for block, node in enumerate(program.blocks[context.file]):
+            if node[1] == "with" and node[2] == context.event[7]:
+                yield from (_found_of_cleared(call, context, made) for call in _cleared_early(program, context, block))
+
+
+def _cleared_early(program: Program, context: SourceCall, block: int) -> Iterator[SourceCall]:
+    """Yield each ``zero_grad()`` in a block that comes before the backward pass for the step of its optimizer."""
+    here = calls_in(program, (context.file, context.scope))
+    rows = [row for row in here if any(number == block for number, _ in row.blocks)]
+    for call in rows:
+        if call.method != "zero_grad" or not call.receiver.wrapped("prepared"):
+            continue
+        if any(node[1] != "with" for number, node in call.blocks if number > block):
+            continue
+        steps = [row for row in rows if row.method == "step" and row.receiver_text == call.receiver_text]
+        if steps and all(row.number > call.number for row in steps):
+            between = [row for row in rows if call.number < row.number < steps[0].number]
+            if any(is_backward(row) for row in between):
+                yield call
+
+
+def _found_of_cleared(call: SourceCall, context: SourceCall, made: SourceCall) -> Finding:
+    steps = made.argument_text(None, "gradient_accumulation_steps")
+    option = expression_of(call.program, made.file, made.argument_term(None, "gradient_accumulation_steps"))
+    is_one = option[0] == "o" and option[4] == ("k", 1)
+    return call.found(
+        rules.DC758,
+        f"under `{context.text()}`, `{call.text()}` is ignored until the last batch of an accumulation: there it drops "
+        "the gradients of all batches before",
+        fix="call it after the step",
+        severity=Severity.INFO if is_one else call.milder_in_tests(rules.DC758),
+        accelerator=f"{made.place}: gradient_accumulation_steps={steps}",
+    )

@@ -19,7 +19,7 @@ from distcheck.core.spans import Span
 from .dead_code import is_dead
 from .environment_variables import version_is_tested
 from .program import EventRow, Program, SourceCall, cached
-from .vocabulary import words
+from .vocabulary import COLLECTIVES, words
 
 
 class Stale(NamedTuple):
@@ -156,7 +156,7 @@ _SCHEDULERS = words(
 
 @probe(rules.DC760)
 def removed_arguments(program: Program) -> Iterator[Finding]:
-    """No scheduler of a distributed program gets an argument that torch removed."""
+    """No scheduler of a distributed program, and no collective, gets an argument that torch removed."""
     old = Stale(
         "torch.optim.lr_scheduler.verbose", "removed", "2.7", "drop verbose=, and print get_last_lr() on one rank"
     )
@@ -164,6 +164,11 @@ def removed_arguments(program: Program) -> Iterator[Finding]:
         if call.gives(None, "verbose") and program.is_distributed(call.file) and not _is_tested(program, call, old):
             name = old._replace(name=f"the argument verbose of {call.method}()")
             yield _found(program, call, name, call.argument_span(None, "verbose") or call.span)
+    old = Stale("group", "removed", "", "drop group=: the default is the group of all ranks")
+    for call in program.calls_to(*(name for name in COLLECTIVES if name.startswith(_D))):
+        if type(call.constant(None, "group")) is int and not _is_tested(program, call, old):
+            name = old._replace(name=f"a number as the group of {call.method}()")
+            yield _found(program, call, name, call.argument_span(None, "group") or call.span)
 
 
 def _holds_one(program: Program, file: int) -> bool:

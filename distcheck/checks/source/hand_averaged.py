@@ -18,6 +18,7 @@ from .collective_outputs import copy_of
 from .loader_loops import SAMPLER
 from .models import calls_in, is_backward, wraps
 from .program import EventRow, Program, SourceCall, cached
+from .summary import Block
 from .term_queries import parts, passed_on, payload_terms
 from .values import Kind
 from .vocabulary import COLLECTIVES, D, word_set
@@ -325,6 +326,31 @@ def _some_parameters(program: Program) -> Iterator[Finding]:
                     severity=call.milder_in_tests(rules.DC758),
                 )
                 break
+            if _holds_for_no_parameter(call, node):
+                yield call.found(
+                    rules.DC758,
+                    f"`{call.text()}` never runs: the type of a parameter is torch.nn.Parameter, and the test in "
+                    f"{program.line_name(call.file, node[4])} holds for none. Each rank steps with its own gradients",
+                    fix="drop the test",
+                    severity=call.milder_in_tests(rules.DC758),
+                )
+                break
+
+
+def _holds_for_no_parameter(call: SourceCall, node: Block) -> bool:
+    """Return whether a condition tests a parameter of a model for the exact type of other tensors."""
+    terms = call.terms
+    test = terms[node[2]]
+    if test[0] != "=" or test[1] not in (("is", "==") if node[3] else ("is not", "!=")) or terms[test[2]][0] != "c":
+        return False
+    _, function, given, *_ = terms[test[2]]
+    if len(given) != 1 or terms[given[0]][0] != "e" or call.term_text(function) != "type":
+        return False
+    return (
+        call.term_value(test[3]).named("torch.Tensor") is not None
+        and call.term_text(terms[given[0]][1]).endswith(".parameters()")
+        and given[0] in parts(call.program, call.file, call.argument_term(0, "tensor"))
+    )
 
 
 def _is_by_shape(program: Program, call: SourceCall, condition: int) -> bool:

@@ -1,0 +1,28 @@
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+def average(model):
+    size = float(dist.get_world_size())
+    for parameter in model.parameters():
+        if type(parameter) is torch.Tensor:
+            dist.all_reduce(parameter.grad.data, op=dist.ReduceOp.SUM)  # expect: DC758
+            parameter.grad.data /= size
+
+
+def main():
+    dist.init_process_group("gloo")
+    model = nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.randn(8, 4, 3):
+        loss = model(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        average(model)
+        optimizer.step()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
