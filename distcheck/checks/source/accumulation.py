@@ -205,12 +205,13 @@ def _cleared_early(program: Program, context: SourceCall, block: int) -> Iterato
 def _found_of_cleared(call: SourceCall, context: SourceCall, made: SourceCall) -> Finding:
     steps = made.argument_text(None, "gradient_accumulation_steps")
     option = expression_of(call.program, made.file, made.argument_term(None, "gradient_accumulation_steps"))
-    is_one = option[0] == "o" and option[4] == ("k", 1)
+    number = option[4] if option[0] == "o" else option
+    accumulates = number[0] == "k" and isinstance(number[1], int) and number[1] > 1
     return call.found(
         rules.DC758,
         f"under `{context.text()}`, `{call.text()}` is ignored until the last batch of an accumulation: there it drops "
         "the gradients of all batches before",
         fix="call it after the step",
-        severity=Severity.INFO if is_one else call.milder_in_tests(rules.DC758),
+        severity=call.milder_in_tests(rules.DC758) if accumulates else Severity.INFO,
         accelerator=f"{made.place}: gradient_accumulation_steps={steps}",
     )
