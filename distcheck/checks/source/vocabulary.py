@@ -206,6 +206,7 @@ ATTRIBUTES |= {
     ("deepspeed.DeepSpeedEngine", "global_rank"): (Kind.GLOBAL_RANK, None),
     ("deepspeed.DeepSpeedEngine", "local_rank"): (Kind.LOCAL_RANK, None),
     ("deepspeed.DeepSpeedEngine", "world_size"): (Kind.WORLD_SIZE, None),
+    ("deepspeed.DeepSpeedEngine", "device"): ("device", Kind.LOCAL_RANK),
 }
 #: Classes of options of a library that knows the ranks.
 TRAINING_OPTIONS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
