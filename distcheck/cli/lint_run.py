@@ -364,15 +364,15 @@ def _ignored_there(finding: Finding, known: Mapping[str, Rule], options: LintOpt
 def _at_its_level(finding: Finding, known: Mapping[str, Rule], options: LintOptions, inputs: LintFiles) -> Finding:
     """Return the finding; at info if its rule has not earned its level, and neither the rule nor the file is named.
 
-    A finding has its own level where the project shows that several ranks execute its line.
+    Where the project shows that several ranks execute its line, a finding has the level of its rule, but is no error.
     """
     rule = known.get(finding.code)
     if rule is None or rule.in_folders == "own" or finding.where.path in inputs.named or _is_selected(rule, options):
         return finding
-    if rule.in_folders != "note" and SHOWN in finding.evidence:
-        return finding
     if rule.in_folders == "many" and len(inputs.paths) + len(inputs.launch) <= FEW_FILES:
         return finding
+    if rule.in_folders != "note" and SHOWN in finding.evidence:
+        return finding._replace(severity=min(finding.severity, Severity.WARNING))
     return finding._replace(severity=Severity.INFO)
 
 

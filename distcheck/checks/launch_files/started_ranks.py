@@ -13,7 +13,7 @@ from distcheck.core.unreached import not_reached
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
 
-from .counts import nodes_of, ranks_on_node, tasks_of
+from .counts import gpus_given, nodes_given, nodes_of, ranks_on_node, tasks_of
 from .given_options import DocumentedLaunch, with_launches
 from .local_rank_options import with_launched_option
 from .model import LaunchFiles, LaunchSite
@@ -24,7 +24,13 @@ from .shown_launches import with_chain_launches
 def starts_several(site: LaunchSite) -> bool:
     """Return whether a launch line starts several ranks, or as many as a variable holds."""
     if site.command.launcher in NODE_LAUNCHERS:
-        return (nodes_of(site), ranks_on_node(site)) != (1, 1)
+        nodes, ranks = nodes_of(site), ranks_on_node(site)
+        if ranks is None:
+            given = gpus_given(site)
+            if given is not None and given.number == 1:
+                # as many as there are GPUs, or as a variable holds
+                nodes, ranks = nodes or nodes_given(site), 1
+        return (nodes, ranks) != (1, 1)
     return site.pods is not None or (task_starter(site.command) is not None and tasks_of(site) != 1)
 
 

@@ -24,6 +24,8 @@ from .program import EventRow, Function, Program, SourceCall, cached
 from .source_text import last_name
 from .values import PARTIAL, Certainty, Kind, Value, Who
 
+#: So many turns of a loop are those of no job.
+_NEVER = 10_000_000
 _TRUE: Expression = ("k", True)
 _FALSE: Expression = ("k", False)
 #: Longer chains, more chains of one line, more steps and deeper terms are not followed.
@@ -312,11 +314,19 @@ def _holds(here: _Here, term: int, polarity: bool, text: str) -> Expression:
     if UNKNOWN not in parts_of(needed):
         return needed if polarity else ("not", needed)
     if _is_of_turns(row, term, text):
-        return _TRUE
+        return _within_a_job(here, term)
     if who in (Who.SINGLE, Who.DISTRIBUTED):
         return ("k", (who == Who.DISTRIBUTED) is polarity)
     truth = _truth(here, term)
     return UNKNOWN if truth is None else ("k", truth is polarity)
+
+
+def _within_a_job(here: _Here, term: int) -> Expression:
+    """Return what it needs that every so many turns come in a job: by a billion of them options switch it off."""
+    terms = here.row.terms
+    sides = terms[term][2:4] if terms[term][0] == "=" else (term,)
+    every = [here.needed(terms[side][3]) for side in sides if terms[side][:2] == ("o", "%")]
+    return _all(_unless_false(one if one == UNKNOWN else ("=", "<", one, ("k", _NEVER))) for one in every)
 
 
 def _is_of_turns(row: EventRow, term: int, text: str) -> bool:
