@@ -38,8 +38,9 @@ AREAS = {
         "core/test_checker.py checks/host/test_examine.py test_plugins.py test_hosts.py",
     ),
     "log ranking": (
-        "checks/logs/ranking.py",
-        "checks/logs/test_ranking.py checks/logs/test_job_end.py checks/logs/test_summary.py checks/logs/test_cases.py",
+        "checks/logs/ranking.py checks/logs/failed_rank.py",
+        "checks/logs/test_ranking.py checks/logs/test_failed_rank.py checks/logs/test_job_end.py "
+        "checks/logs/test_summary.py checks/logs/test_cases.py",
     ),
     "pickle verdict": (
         "checks/pickles/verdict.py checks/pickles/weights_only.py",
