@@ -2,22 +2,27 @@
 
 A copy counts once its last changes went from its old values towards the weights, by one factor for all elements. So
 frozen copies, perturbed ones and those that another optimizer steps do not count, nor does a copy that only one rank
-changes. Replicas that have the same weights should have the same averages.
+changes. Replicas that have the same weights should have the same averages. Nothing numbers several averages of a rank
+alike on others, so they are compared in the order of their norms, if all ranks have as many.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
+
+from distcheck.core.model import grouped_pairs
 
 from .copy_observer import is_plain, local_of, roots_of_models
 from .digests import Digest, Digests
 
 #: Steps before which averages are searched: a search goes through all objects of the process.
 _SEARCHED_AT = (2, 8)
-#: Parameters of one average that are compared, and averages of one model.
-_MOST_PARAMETERS, _MOST_AVERAGES = 4, 2
+#: Parameters of one average that are compared, and modules that may be averages of one model. With more of them, ranks
+#: could choose others.
+_MOST_PARAMETERS, _MOST_AVERAGES = 4, 8
 #: Changes that have to follow the weights.
 _CHANGES = 2
 #: Part of a change that may have another direction: rounding explains it.
@@ -57,9 +62,10 @@ class MovingAverages:
         """
         model = dict(module.named_parameters())
         if step in _SEARCHED_AT and not self._averages.get(key):
-            self._averages[key] = list(_search(digests.torch, model, stepped))
-        found: dict[str, Any] = {}
-        for number, average in enumerate(self._averages.get(key, ())):
+            candidates = list(islice(_search(digests.torch, model, stepped), _MOST_AVERAGES + 1))
+            self._averages[key] = candidates if len(candidates) <= _MOST_AVERAGES else []
+        found: list[tuple[str, Any]] = []
+        for average in self._averages.get(key, ()):
             root = average.root()
             if root is None:
                 continue
@@ -67,14 +73,18 @@ class MovingAverages:
             named = {name: held[other] for name, other in average.pairs if name in model and other in held}
             _follow(average, named, model, step, digests)
             if average.followed >= _CHANGES:
-                found.update({f"{name}{f' in copy {number + 1}' * bool(number)}": one for name, one in named.items()})
-        return dict(zip(found, digests.of_several(list(found.values()), 0), strict=True))
+                found += named.items()
+        made = zip(found, digests.of_several([one for _, one in found], 0), strict=True)
+        return {
+            f"{name}{f' in copy {number} of {len(of_name)}' * (len(of_name) > 1)}": digest
+            for name, of_name in grouped_pairs((name, digest) for (name, _), digest in made).items()
+            for number, digest in enumerate(sorted(of_name, key=lambda one: (one.norm, one.sum)), 1)
+        }
 
 
 def _search(torch: Any, model: Mapping[str, Any], stepped: set[int]) -> Iterator[_Average]:
     """Yield modules that have all parameters of a model under their names, with a prefix or without, and no more."""
     mine = {id(one) for one in model.values()}
-    count = 0
     for root in roots_of_models():
         held = dict(root.named_parameters())
         if len(held) != len(model) or any(id(one) in mine or id(one) in stepped for one in held.values()):
@@ -88,9 +98,6 @@ def _search(torch: Any, model: Mapping[str, Any], stepped: set[int]) -> Iterator
         if len(pairs) < len(model) or not all(is_plain(torch, local_of(one)) for one in held.values()):
             continue
         yield _Average(root, pairs[:: -(-len(pairs) // _MOST_PARAMETERS)])
-        count += 1
-        if count == _MOST_AVERAGES:
-            return
 
 
 def _follow(average: _Average, named: Mapping[str, Any], model: Mapping[str, Any], step: int, digests: Digests) -> None:

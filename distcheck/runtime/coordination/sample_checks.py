@@ -231,8 +231,8 @@ def _judge_steps(side: Sequence[Pass]) -> Finding | None:
 def _judge_orders(side: Sequence[Pass]) -> Finding | None:
     """Ranks with a sampler of the script's own that each take a share, or all, of another order of the same data.
 
-    A sampler with replacement, or one that chooses some of the data, gives a rank the same sample again, or another
-    number of samples. Samples that pad a share are in its last batch.
+    A sampler with replacement gives a rank the same sample again. One that chooses some of the data gives another
+    number of samples, or the functions that it calls show it. Samples that pad a share are in its last batch.
     """
     first, total, count = side[0], side[0].loader.length, side[0].batch_count
     full = [one._replace(batches=one.batches[:-1]) for one in side]
@@ -245,7 +245,8 @@ def _judge_orders(side: Sequence[Pass]) -> Finding | None:
     size = first.batches[0].size
     share = count * size
     whole = abs(share - total) < size
-    if not whole and abs(share * len(side) - total) >= size * len(side):
+    chooses = any(one.sampler.chooses for one in side)
+    if not whole and (chooses or abs(share * len(side) - total) >= size * len(side)):
         return None
     shared, severity = _in_common(full)
     if len(shared) < _LEAST_SHARED or severity is None:

@@ -19,6 +19,8 @@ _ARITHMETIC = frozenset(
 _SHUFFLING = frozenset(
     {"randperm", "shuffle", "permutation", "permuted", "multinomial", "randint", "rand", "sample", "choice", "choices"}
 )
+#: What a sampler calls that chooses a part of the samples, by their weights or at random.
+_CHOOSING = frozenset({"multinomial", "topk", "nonzero", "choice", "choices", "nlargest", "nsmallest"})
 #: How classes call the number of parts, and which of them is this rank's.
 _COORDINATES = (("num_replicas", "rank"), ("num_processes", "process_index"), ("world_size", "rank"))
 
@@ -55,6 +57,7 @@ def describe(chain: list[Any], places: IdentityCache) -> dict[str, Any]:
         "place": made[0][0] if made else "",
         "epoch": epoch if isinstance(epoch, int) else None,
         "shuffler": next((type(one).__name__ for one in chain if _shuffles_itself(one)), ""),
+        "chooses": any(_chooses(one) for one in chain),
         "shuffle": attribute(with_epoch, "shuffle"),
         "seed": attribute(with_epoch, "seed"),
         "replicas": replicas,
@@ -69,6 +72,15 @@ def _shuffles_itself(sampler: Any) -> bool:
         return False
     code = getattr(getattr(type(sampler), "__iter__", None), "__code__", None)
     return code is not None and not _SHUFFLING.isdisjoint(code.co_names)
+
+
+def _chooses(sampler: Any) -> bool:
+    """Return whether a method of a sampler of the script's own chooses samples."""
+    kind = type(sampler)
+    if kind.__module__.startswith(_TRUSTED):
+        return False
+    codes = (getattr(one, "__code__", None) for one in vars(kind).values())
+    return any(code is not None and not _CHOOSING.isdisjoint(code.co_names) for code in codes)
 
 
 def known_length(loader: Any, chain: list[Any]) -> int | None:

@@ -52,6 +52,8 @@ class Sampler(NamedTuple):
     replacement: bool = False
     #: class of the script's own that draws an order whenever it is iterated
     shuffler: str = ""
+    #: a class of the script's own draws or ranks samples, rather than to divide them
+    chooses: bool = False
 
     @property
     def name(self) -> str:

@@ -40,8 +40,9 @@ _FIRST_STEPS = 8
 _MOST_PARAMETERS = 32
 #: Parameters of a model in DDP that no optimizer steps: frozen ones, and copies of which an optimizer steps others.
 _MOST_OTHERS = 8
-#: Loss functions whose weights are digested, and their buffers with weights.
-_MOST_LOSSES, _LOSS_WEIGHTS = 8, ("weight", "pos_weight")
+#: Loss functions whose weights are digested, and their buffers with weights. Weights that a script computes again for
+#: each batch may differ: they count once they were the same at so many compared steps, and never changed.
+_MOST_LOSSES, _LOSS_WEIGHTS, _WEIGHTS_HELD = 8, ("weight", "pos_weight"), 4
 #: Those of them whose state in the optimizer is digested as well.
 _MOST_STATES = 4
 #: ``error`` after a script has entered Join.
@@ -121,6 +122,8 @@ class TrainingObserver:
         self._loose: set[str] = set()
         #: modules that compute a loss, in the order in which the script made them
         self._losses: list[weakref.ref[Any]] = []
+        #: such a module and the name of its weights → the first digest, and steps that had it; -1: not all had
+        self._held_weights: dict[tuple[weakref.ref[Any], str], tuple[Digest, int]] = {}
         self._averages = MovingAverages()
         self._divided = DividedModules()
         self._sharded = FullyShardedModels()
@@ -203,6 +206,7 @@ class TrainingObserver:
         self._wrapped.clear()
         self._loose.clear()
         self._losses.clear()
+        self._held_weights.clear()
         self._averages.forget()
         self._divided.forget()
         self._sharded.forget()
@@ -527,17 +531,31 @@ class TrainingObserver:
         return {f"{OUTSIDE} {name}": digest for name, digest in zip(chosen, found, strict=True)}
 
     def _weights_of_losses(self) -> dict[str, Digest]:
-        """Return the digests of the weights by which loss functions weigh classes."""
+        """Return the digests of the weights by which loss functions weigh classes.
+
+        A rank may have further losses, as for an evaluation, so weights of one kind are named by their number.
+        """
         if not self._wants_digests:
             return {}
         chosen = {
-            f"{OF_LOSS} {type(loss).__name__}.{name}{f' of loss {number + 1}' * bool(number)}": one
-            for number, reference in enumerate(self._losses)
+            (reference, name): one
+            for reference in self._losses
             if (loss := reference()) is not None
             for name in _LOSS_WEIGHTS
             if (one := getattr(loss, name, None)) is not None and self._is_comparable(one) and one.numel()
         }
-        return dict(zip(chosen, self._digests_made().of_several(list(chosen.values()), 0), strict=True))
+        kinds: dict[str, list[Digest]] = {}
+        for key, digest in zip(chosen, self._digests_made().of_several(list(chosen.values()), 0), strict=True):
+            first, held = self._held_weights.get(key, (digest, 0))
+            held = held + 1 if held >= 0 and first.checksum == digest.checksum else -1
+            self._held_weights[key] = first, held
+            if held >= _WEIGHTS_HELD:
+                kinds.setdefault(f"{OF_LOSS} {type(key[0]()).__name__}.{key[1]}", []).append(digest)
+        return {
+            f"{kind}{f' {number} of {len(of_kind)}' * (len(of_kind) > 1)}": digest
+            for kind, of_kind in kinds.items()
+            for number, digest in enumerate(of_kind, 1)
+        }
 
     def _observe_reductions(self, optimizer: Any, place: str) -> None:
         observer = self._reduction_observer

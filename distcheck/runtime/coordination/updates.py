@@ -28,6 +28,8 @@ _STEPS_IDLE = 3
 #: Steps in a row with a learning rate of zero, after higher ones: in the middle of the job, and at its end. They have
 #: to be a part of all steps, too.
 _STEPS_UNRATED, _LAST_STEPS_UNRATED, _PART_UNRATED = 50, 8, 0.25
+#: The first of them, which have to leave the parameters as they are.
+_STEPS_COMPARED = 4
 #: Parameters that are compared, and elements of each.
 _PARAMETERS, _ELEMENTS = 4, 64
 #: A relative update that no rounding of 32 bits hides.
@@ -135,7 +137,8 @@ class _Updates:
         self.unchanged = 0
         #: the highest learning rate of a step so far
         self.highest = 0.0
-        #: steps with a learning rate above zero, and those with none since the last of them; -1: reported
+        #: steps with a learning rate above zero, and those with none since the last of them; -1: reported, or another
+        #: thing moves its parameters
         self.rated = self.unrated = 0
         #: elements of parameters before the step, and whether they have to change
         self.before: list[tuple[Any, Any, Any]] = []
@@ -232,7 +235,9 @@ class UpdateObserver:
         updates.before = []
         if updates.cleared >= 0:
             self._expect_uncleared(optimizer, updates, place)
-        if updates.unchanged >= 0 and updates.without_gradient < 0:
+        if 0 < updates.unrated <= _STEPS_COMPARED:
+            updates.before = self._unrated(torch, optimizer)
+        elif updates.unchanged >= 0 and updates.without_gradient < 0:
             updates.before = self._before(torch, optimizer, updates)
         for scheduler, schedule in self._schedules.items():
             if getattr(scheduler, "optimizer", None) is optimizer:
@@ -247,6 +252,8 @@ class UpdateObserver:
         with torch.no_grad():
             if any(bool((_elements(one) != old).any()) for one, old, _ in before):
                 updates.unchanged = -1
+                if updates.unrated > 0:  # an optimizer may move parameters by more than its rate, as by noise
+                    updates.unrated = -1
             elif any(bool(due.any()) for _, _, due in before):
                 updates.unchanged += 1
         of_torch = type(optimizer).__module__.startswith("torch.optim.")
@@ -368,6 +375,16 @@ class UpdateObserver:
                 due = torch.isfinite(gradient) & (gradient != 0) & (gradient.abs() * rate >= _UPDATE * old.abs())
                 found.append((one, old, due))
             return found
+
+    def _unrated(self, torch: Any, optimizer: Any) -> list[tuple[Any, Any, Any]]:
+        """Return what a step with a learning rate of zero should leave as it is."""
+        plain = [one for one in _parameters(optimizer) if _is_plain(torch, one)]
+        with torch.no_grad():
+            return [
+                (one, old, torch.zeros_like(old, dtype=torch.bool))
+                for one in plain[:: -(-len(plain) // _PARAMETERS) or 1]
+                for old in [_elements(one).clone()]
+            ]
 
     def _idle_of(
         self, optimizer: Any, place: str, steps: int, elsewhere: int = 0, sharded: bool = False

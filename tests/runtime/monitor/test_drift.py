@@ -318,7 +318,7 @@ def _weighted(torch: Any, rank: int, weight: Any, *, reduced: bool = False) -> N
         torch.distributed.all_reduce(weight)
     ddp, optimizer = _ddp(torch)
     loss = torch.nn.CrossEntropyLoss(weight=weight)
-    for _ in range(STEPS):
+    for _ in range(STEPS + 3):
         optimizer.zero_grad()
         loss(ddp(torch.randn(8, 6) + rank), torch.arange(8) % 2).backward()
         optimizer.step()
@@ -348,7 +348,18 @@ def average_of_the_own_start_weights(torch: Any, rank: int) -> None:
     _averaged(torch, rank, lambda before, _: before, lambda mine, theirs: mine.lerp(theirs, 0.1))
 
 
+def one_of_two_averages_of_the_own_start_weights(torch: Any, rank: int) -> None:
+    torch.manual_seed(rank)
+    net = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Linear(5, 2))
+    before = copy.deepcopy(net).requires_grad_(False)
+    ddp = torch.nn.parallel.DistributedDataParallel(net)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    averages = {0.1: before, 0.5: copy.deepcopy(ddp.module).requires_grad_(False)}
+    _follow_all(torch, rank, ddp, optimizer, averages)
+
+
 FAULTS = [
+    (one_of_two_averages_of_the_own_start_weights, "DC763", "moving average of"),
     (average_of_the_own_start_weights, "DC763", "moving average of"),
     (class_weights_of_each_rank, "DC763", "loss weight"),
     (codes_follow_own_batches, "DC763", "parameter outside of optimizers"),
@@ -649,12 +660,57 @@ def copies_with_noise_of_each_rank(torch: Any, rank: int) -> None:
     _averaged(torch, rank, lambda before, _: before, follow)
 
 
+def two_averages_in_other_orders(torch: Any, rank: int) -> None:
+    """A rank has the same averages, and made them in another order."""
+    ddp, optimizer = _ddp(torch)
+    averages = {
+        decay: copy.deepcopy(ddp.module).requires_grad_(False) for decay in ((0.5, 0.1) if rank else (0.1, 0.5))
+    }
+    _follow_all(torch, rank, ddp, optimizer, averages)
+
+
+def one_more_average_on_rank_0(torch: Any, rank: int) -> None:
+    ddp, optimizer = _ddp(torch)
+    averages = {decay: copy.deepcopy(ddp.module).requires_grad_(False) for decay in ((0.1,) if rank else (0.5, 0.1))}
+    _follow_all(torch, rank, ddp, optimizer, averages)
+
+
+def _follow_all(torch: Any, rank: int, ddp: Any, optimizer: Any, averages: dict[float, Any]) -> None:
+    for _ in range(7):
+        optimizer.zero_grad()
+        _loss(torch, ddp, rank).backward()
+        optimizer.step()
+        for part, average in averages.items():
+            for mine, theirs in zip(average.parameters(), ddp.module.parameters(), strict=True):
+                mine.data.lerp_(theirs.data, part)
+
+
 def average_of_one_rank(torch: Any, rank: int) -> None:
     """Rank 0 alone uses it, as for a checkpoint."""
     _averaged(torch, rank, lambda before, _: before, lambda mine, theirs: mine if rank else mine.lerp(theirs, 0.1))
 
 
+def class_weights_of_an_evaluation_first(torch: Any, rank: int) -> None:
+    """Rank 0 has another loss with weights."""
+    kept = [torch.nn.CrossEntropyLoss(weight=torch.tensor([3.0, 1.0])) for _ in range(rank == 0)]
+    _weighted(torch, rank, torch.tensor([1.0, 2.0]))
+    kept.clear()
+
+
+def class_weights_of_each_batch(torch: Any, rank: int) -> None:
+    """Each rank balances the classes of its own batch, on purpose."""
+    ddp, optimizer = _ddp(torch)
+    loss = torch.nn.CrossEntropyLoss(weight=torch.ones(2))
+    for step in range(12):
+        loss.weight.copy_(torch.tensor([1.0, 2.0 + (step // 2 + rank) % 4]))
+        optimizer.zero_grad()
+        loss(ddp(torch.randn(8, 6) + rank), torch.arange(8) % 2).backward()
+        optimizer.step()
+
+
 TWINS = [
+    two_averages_in_other_orders, one_more_average_on_rank_0,
+    class_weights_of_an_evaluation_first, class_weights_of_each_batch,
     average_of_the_shared_weights, teacher_of_each_rank, copies_with_noise_of_each_rank, average_of_one_rank,
     class_weights_of_all_ranks, class_weights_of_another_number,
     codes_and_a_memory, copies_rounded_alike, moments_cleared_on_all_ranks,

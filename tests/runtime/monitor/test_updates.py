@@ -232,10 +232,25 @@ def schedule_of_one_of_two(torch: Any, rank: int) -> None:
     _scheduled(torch, lambda step: max(0.0, 1 - 2 * step / STEPS), others=True)
 
 
+def noise_without_a_rate(torch: Any, rank: int) -> None:
+    """The rate is of the gradients alone."""
+    ddp = _ddp(torch)
+
+    class Langevin(torch.optim.Optimizer):  # type: ignore[misc, name-defined]
+        def step(self) -> None:
+            for group in self.param_groups:
+                for one in group["params"]:
+                    one.data.add_(one.grad, alpha=-group["lr"]).add_(torch.randn(one.shape), alpha=0.01)
+
+    optimizer = Langevin(ddp.parameters(), {"lr": 0.1})
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - 2 * step / STEPS))
+    _train(torch, ddp, optimizer, lambda _: scheduler.step())
+
+
 @pytest.mark.torch
 @pytest.mark.full
 @pytest.mark.usefixtures("warm")
-@pytest.mark.parametrize("body", [decays_to_zero_at_the_end, pauses, schedule_of_one_of_two])
+@pytest.mark.parametrize("body", [decays_to_zero_at_the_end, pauses, schedule_of_one_of_two, noise_without_a_rate])
 def test_a_learning_rate_that_is_zero_for_a_while_is_not_reported(body: Callable[[Any, int], None]) -> None:
     assert run_ranks(2, lambda: observed(body, final=True)) == [[], []]
 

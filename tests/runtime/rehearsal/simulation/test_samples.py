@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -340,12 +341,18 @@ def test_good_dc732_steps(rows: list[LoggedEvent]) -> None:
 DRAWN = {"types": ["Buckets"], "of_torch": False}
 
 
-def _orders(*orders: Sequence[int], per_rank: int, more: Sequence[dict[str, Any]] = ({}, {}), **of_walk: Any) -> Any:
+def _orders(
+    *orders: Sequence[int],
+    per_rank: int,
+    more: Sequence[dict[str, Any]] = ({}, {}),
+    sampler: dict[str, Any] = DRAWN,
+    **of_walk: Any,
+) -> Any:
     """Rows of ranks that read the first samples of an order each, from a sampler of the script's own."""
     batches = [in_batches(order, count=min(per_rank // 4, 8)) for order in orders]
     of_walk = {"length": per_rank // 4, **of_walk}
-    walks = [walk(rank, of, sampler=DRAWN, **of_walk) for rank, of in enumerate(batches)]
-    loaders = [made(rank, sampler=DRAWN, **more[rank]) for rank in range(len(orders))]
+    walks = [walk(rank, of, sampler=sampler, **of_walk) for rank, of in enumerate(batches)]
+    loaders = [made(rank, sampler=sampler, **more[rank]) for rank in range(len(orders))]
     return [*wrapped(*range(len(orders))), *loaders, *(event for events in walks for event in events)]
 
 
@@ -380,6 +387,7 @@ def _with_replacement(seed: int) -> list[int]:
         _orders(shuffled(1)[:16], shuffled(2)[:16], per_rank=16),
         _orders([*range(32)], [*range(32, 60), *range(4)], per_rank=32),
         _orders(shuffled(1)[::2], shuffled(2)[1::2], per_rank=32, leaves=_of_own_files),
+        _orders(shuffled(1)[:32], shuffled(2)[:32], per_rank=32, sampler=DRAWN | {"chooses": True}),
         _orders(
             shuffled(1),
             shuffled(2),
@@ -387,7 +395,15 @@ def _with_replacement(seed: int) -> list[int]:
             more=[{"layers": [layer(*range(rank, 128, 2), maker="Subset")]} for rank in (0, 1)],
         ),
     ],
-    ids=["divided", "with replacement", "a choice", "padded", "the same number is another sample", "subsets"],
+    ids=[
+        "divided",
+        "with replacement",
+        "a choice",
+        "padded",
+        "the same number is another sample",
+        "a choice of half",
+        "subsets",
+    ],
 )
 def test_good_dc732_orders_of_the_script(rows: list[LoggedEvent]) -> None:
     assert judged(*rows) == []
@@ -589,6 +605,21 @@ def test_which_samplers_shuffle_by_themselves() -> None:
             return iter(self.order)
 
     assert [describe([one], IdentityCache())["shuffler"] for one in (Shuffled(), Sorted())] == ["Shuffled", ""]
+
+
+def test_which_samplers_choose_samples() -> None:
+    class Hardest(list[int]):
+        def __iter__(self) -> Any:
+            return self.hardest()
+
+        def hardest(self) -> Any:
+            return iter(heapq.nlargest(2, range(4)))
+
+    class Divided(list[int]):
+        def __iter__(self) -> Any:
+            return iter(sorted(range(4))[::2])
+
+    assert [describe([one], IdentityCache())["chooses"] for one in (Hardest(), Divided())] == [True, False]
 
 
 def test_good_dc730_set_epoch() -> None:
