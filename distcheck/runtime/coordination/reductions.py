@@ -134,8 +134,8 @@ def _all_in(steps: Sequence[GradientStep], reduction: str) -> bool:
 
 
 def _sum(step: GradientStep) -> Vector:
-    """Return what the backward passes of a step added on one rank."""
-    return summed(entry for entry in step.entries if not _is_call(entry))
+    """Return what the backward passes of a step added on one rank; zeros if none did."""
+    return summed([(0.0,) * len(step.final), *(entry for entry in step.entries if not _is_call(entry))])
 
 
 def _summed_again(steps: Sequence[GradientStep]) -> Vector:

@@ -103,6 +103,10 @@ def test_bad_dc758_divided_twice() -> None:
         pytest.param(once(SUM), lambda _: times(1.0, *ALL), {}, id="a sum: the loss may be divided before"),
         pytest.param(each(AVERAGE), lambda _: times(0.5, *ALL), {}, id="averaged after each pass: the same"),
         pytest.param(each(SUM), lambda _: times(0.5, *ALL), {}, id="summed and divided after each pass: the same"),
+        pytest.param(
+            lambda rank: [*LOCAL[0][: 1 - rank], SUM], lambda _: times(0.5, LOCAL[0][0]), {},
+            id="one rank does not use the layer, and adds zeros",
+        ),
         pytest.param(once(AVERAGE), lambda _: times(0.137, *ALL), {}, id="clipped"),
         pytest.param(once(AVERAGE), lambda _: times(0.25, *ALL), {"scaled": True}, id="the loss is scaled by two"),
         pytest.param(once(AVERAGE), lambda _: times(0.25, *ALL), {}, id="divided by the number of micro-batches"),
