@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from .test_lint import distcheck, report_of
+from .test_cli import distcheck, report_of
 from .test_lint_launch_files import jobs
 
 SCRIPT = """\
 import argparse
+import json
 import os
 
 import torch
@@ -25,6 +27,8 @@ def main(args):
     dist.init_process_group("nccl")
     model = torch.nn.Linear(8, 8)
     best_loss, steps = 1e9, 0
+    cfg = json.load(open("config.json"))
+    max_steps = cfg.max_steps
     for epoch in range(args.epochs):
         loss = model(torch.ones(8)).sum()
         {save}
@@ -34,6 +38,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--copies", type=int, default=0)
     parser.add_argument("--format", default="pt")
     parser.add_argument("--distributed", action="store_true")
     {start}
@@ -58,7 +63,7 @@ def script(save: str = SAVE, start: str = START) -> str:
     return SCRIPT.format(save=save.replace("\n", "\n        "), start=start)
 
 
-def findings(folder: Path, code: str, *arguments: str) -> list[dict]:
+def findings(folder: Path, code: str, *arguments: str) -> list[dict[str, Any]]:
     found = report_of("lint", "--isolated", "--no-cache", *arguments, cwd=folder)["findings"]
     return [one for one in found if one["code"] == code]
 
@@ -82,6 +87,11 @@ def level(folder: Path, code: str = "DC720") -> str:
         ({"README_md": document(LAUNCH.replace("train", "test"))}, "info"),
         ({"job_sbatch": job(1)}, "info"),
         ({"job_sbatch": job(4)}, "warning"),
+        ({"README_md": document("CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc-per-node=gpu train.py")}, "warning"),
+        ({"README_md": document("CUDA_VISIBLE_DEVICES=0 torchrun --nproc-per-node=gpu train.py")}, "info"),
+        ({"run_sh": "export CUDA_VISIBLE_DEVICES=3\ntorchrun --nproc-per-node=gpu train.py\n"}, "info"),
+        ({"README_md": document("CUDA_VISIBLE_DEVICES=0 deepspeed train.py")}, "info"),
+        ({"run_sh": f"# {LAUNCH}\npython train.py\n"}, "info"),
     ],
 )
 def test_a_launch_with_several_ranks_shows_it(tmp_path: Path, texts: dict[str, str], expected: str) -> None:
@@ -119,6 +129,7 @@ if __name__ == "__main__":
         ("", "", "warning"),
         ("nprocs=2", "nprocs=torch.cuda.device_count()", "warning"),
         ("nprocs=2", "nprocs=int(input())", "info"),
+        ("nprocs=2", "nprocs=1", "info"),
         ("    mp.spawn", "    if input():\n        mp.spawn", "info"),
     ],
 )
@@ -141,6 +152,26 @@ class Other(Keeper):
 
 
 """
+FLAG = """\
+class Keeper:
+    writes = True
+
+    def keep(self, model):
+        if self.writes:
+            {body}
+
+
+class Other(Keeper):
+    writes = False
+
+
+"""
+FUNCTION = """\
+def write(model):
+    {body}
+
+
+"""
 
 
 @pytest.mark.parametrize(
@@ -148,6 +179,14 @@ class Other(Keeper):
     [
         (KEEPER, "Keeper().keep(model)", "warning"),
         (KEEPER, "make(args).keep(model)", "info"),
+        (KEEPER, "Other().keep(model)", "info"),
+        (KEEPER, "Keeper.write = print\nKeeper().keep(model)", "info"),
+        (KEEPER.replace("def keep(self", "def __init__(self"), "Keeper(model)", "warning"),
+        (KEEPER.replace("def keep(self", "def __init__(self"), "Other(model)", "info"),
+        (FLAG, "Other().keep(model)", "info"),
+        (f"@torch.no_grad()\n{FUNCTION}", "write(model)", "warning"),
+        (f"@make\n{FUNCTION}", "write(model)", "info"),
+        (f"{FUNCTION}\n    yield\n\n\n", "write(model)", "info"),
     ],
 )
 def test_the_calls_to_the_line_must_be_resolved(tmp_path: Path, before: str, save: str, expected: str) -> None:
@@ -157,6 +196,46 @@ def test_the_calls_to_the_line_must_be_resolved(tmp_path: Path, before: str, sav
     )
     folder = jobs(tmp_path, train_py=text, README_md=document(LAUNCH))
     assert [one["severity"] for one in findings(folder, "DC720")] in ([expected], [] if expected == "info" else None)
+
+
+@pytest.mark.parametrize(
+    ("imports", "expected"),
+    [
+        ("import prepare", "warning"),
+        ("def later():\n    import prepare", "info"),
+        ("if input():\n    import prepare", "info"),
+    ],
+)
+def test_a_file_runs_if_it_is_imported_at_the_top(tmp_path: Path, imports: str, expected: str) -> None:
+    start = SPAWNING.partition("def work")[0]
+    prepare = f"{start}dist.init_process_group('nccl')\ntorch.save(torch.nn.Linear(8, 8), 'last.pt')\n"
+    folder = jobs(tmp_path, prepare_py=prepare, train_py=f"{start}{imports}\n", README_md=document(LAUNCH))
+    assert level(folder) == expected
+
+
+@pytest.mark.parametrize(("folder", "expected"), [("one", "warning"), ("two", "info")])
+def test_the_folder_of_the_launch_counts(tmp_path: Path, folder: str, expected: str) -> None:
+    texts = {"one__train_py": "import torch\n", "two__train_py": "import torch\n", f"{folder}__train_py": script()}
+    text = document("cd one", LAUNCH) + document("cd two", "python train.py")
+    assert level(jobs(tmp_path, README_md=text, **texts)) == expected
+
+
+@pytest.mark.parametrize(
+    ("default", "launcher", "expected"),
+    [
+        ("-1", "torchrun", "info"),
+        ("-1", "python -m torch.distributed.launch", "warning"),
+        ('int(os.environ.get("LOCAL_RANK", -1))', "torchrun", "warning"),
+    ],
+)
+def test_only_some_launchers_pass_the_local_rank(tmp_path: Path, default: str, launcher: str, expected: str) -> None:
+    text = script(under("if args.local_rank != -1:")).replace(
+        "    parser.add_argument",
+        f'    parser.add_argument("--local_rank", type=int, default={default})\n    parser.add_argument',
+        1,
+    )
+    folder = jobs(tmp_path, train_py=text, README_md=document(LAUNCH.replace("torchrun", launcher)))
+    assert level(folder) == expected
 
 
 def under(test: str) -> str:
@@ -184,6 +263,16 @@ def under(test: str) -> str:
         (under('if args.format == "pt":'), " --format safe", "info"),
         (under('if args.format == "pt":'), " --format $FORMAT", "info"),
         (under("if args.keep:"), "", "info"),
+        (f"for _ in range(args.copies):\n    {SAVE}", " --copies 2", "warning"),
+        (f"for _ in range(args.copies):\n    {SAVE}", "", "info"),
+        (f"for _ in []:\n    {SAVE}", "", "info"),
+        (under("if loss < 0.01:  # best effort"), "", "info"),
+        ('if loss < 0.01: torch.save(model, "best.pt")', "", "info"),
+        (under("if cfg.save_steps > 0:"), "", "info"),
+        (under("if max_steps > 0:"), "", "info"),
+        (f"args.keep and {SAVE}", "", "info"),
+        (f"{SAVE} if args.keep else None", "", "info"),
+        (under("if not args.keep:") + '\nargs.__setattr__("keep", input())', "", "info"),
         (under("if args.keep and epoch % 2 == 0:"), "", "info"),
         (under("if args.distributed:"), "", "info"),
         (under('if os.path.exists("base.pt"):'), "", "info"),

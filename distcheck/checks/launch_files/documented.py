@@ -181,7 +181,9 @@ class Documents:
         for folder in self._above(path):
             for document in self._in_folder(folder):
                 for site in document.sites:
-                    if any(self._means(document, folder, name, path) for name in names_of(site)):
+                    if _leads_to(site, document, path) and any(
+                        self._means(document, folder, name, path) for name in names_of(site)
+                    ):
                         yield document, site
 
     def _above(self, path: str) -> Iterator[str]:
@@ -219,6 +221,12 @@ class Documents:
         # the reader has changed to a folder below
         below = os.path.basename(path.removesuffix(f"/{inner}"))
         return any(below in line for line in document.lines)
+
+
+def _leads_to(site: LaunchSite, document: LaunchFile, path: str) -> bool:
+    """Return whether a launch line starts in a folder above a file, or in one that is not known here."""
+    folder = os.path.abspath(os.path.join(os.path.dirname(document.path), site.folder or ""))
+    return not site.folder or path.startswith(f"{folder}{os.sep}") or not os.path.isdir(folder)
 
 
 #: What stands before the path of a script within the project: other folders, and those that a variable holds.

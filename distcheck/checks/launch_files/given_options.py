@@ -248,6 +248,8 @@ class DocumentedLaunch(NamedTuple):
     folder: str
     #: it shows as many GPUs as it starts processes, on one host
     one_per_gpu: bool
+    #: it shows one GPU of one host
+    one_gpu: bool = False
 
 
 class Needed(NamedTuple):

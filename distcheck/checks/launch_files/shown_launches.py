@@ -37,7 +37,12 @@ def by_chains(
     for script, launched, alone, spawn, *known in finding.evidence[CHAINS]:
         lines = [*itertools.starmap(DocumentedLaunch, known[0] if known else ()), *launches(script)]
         shown = next(
-            (line.where for line in lines if options(script, line).takes(launched if line.several else alone)), None
+            (
+                line.where
+                for line in lines
+                if not line.one_gpu and options(script, line).takes(launched if line.several else alone)
+            ),
+            None,
         )
         if shown is None and not lines and spawn and GivenOptions(()).takes(alone):
             shown = spawn  # its defaults are all that the project shows

@@ -43,8 +43,23 @@ def launch_of(site: LaunchSite) -> DocumentedLaunch:
     """Return a launch line as far as it decides which paths its script takes."""
     path = os.path.relpath(site.span.path)
     folder = os.path.join(os.path.dirname(path), site.folder or "")
+    passed = site.command.local_rank_argument
+    given = () if passed is None else (f"{passed}=0", f"{passed.replace('-rank', '_rank')}=0")
     return DocumentedLaunch(
-        f"{path}:{site.span.line}", site.command.script_args, starts_several(site), folder, _has_one_per_gpu(site)
+        f"{path}:{site.span.line}",
+        (*site.command.script_args, *given),
+        starts_several(site),
+        folder,
+        _has_one_per_gpu(site),
+        nodes_of(site) in (None, 1) and re.fullmatch(r"\d+", _mask(site)) is not None,
+    )
+
+
+def _mask(site: LaunchSite) -> str:
+    """Return the GPUs that a launch line shows, as it writes them."""
+    setting = site.settings.get("CUDA_VISIBLE_DEVICES")
+    return str(
+        site.command.assignments.get("CUDA_VISIBLE_DEVICES") or (None if setting is None else setting.value) or ""
     )
 
 
@@ -54,13 +69,8 @@ def _has_one_per_gpu(site: LaunchSite) -> bool:
         return False
     if site.command.nproc == "gpu":
         return True
-    setting = site.settings.get("CUDA_VISIBLE_DEVICES")
-    mask = site.command.assignments.get("CUDA_VISIBLE_DEVICES") or (None if setting is None else setting.value)
-    return (
-        bool(mask)
-        and re.fullmatch(r"\d+(,\d+)*", str(mask)) is not None
-        and (str(mask).count(",") + 1 == ranks_on_node(site))
-    )
+    mask = _mask(site)
+    return re.fullmatch(r"\d+(,\d+)*", mask) is not None and mask.count(",") + 1 == ranks_on_node(site)
 
 
 #: A comment with a launch line, which a user takes for several GPUs.

@@ -58,12 +58,13 @@ _PARSERS_OF_CLASSES = ("transformers.HfArgumentParser", "trl.TrlParser", "tyro.c
 _CONSTANTS = vocabulary.word_set("int str bool float none")
 #: What may give an option another value than the command line or its default.
 _OVERRIDES = lazy(
-    r"set_defaults\(|\bsetattr\(|\.__dict__\b(?!\s*\))|\bvars\(\s*[\w.]+\s*\)(?:\.update|\[)|\bNamespace\(|fromfile_prefix"
+    r"set_defaults\(|(?:\b|__)setattr(?:__)?\(|\.__dict__\b(?!\s*\))|\bvars\(\s*[\w.]+\s*\)(?:\.update|\[)|\bNamespace\(|fromfile_prefix"
     r"|default_config_files|[cC]onfig_?[aA]rg_?[pP]arse|jsonargparse|\bOmegaConf\b|\b[eE](?:asyD|d)ict\("
     r"|\b(?:args|opts?|options|FLAGS|params|hparams)\s*\.\s*(?:update|merge\w*)\(|\bparse_args\(\s*[^\s)]",
     literals=(
-        "set_defaults(", "setattr(", ".__dict__", "vars(", "Namespace(", "fromfile_prefix", "default_config_files",
-        "onfigarg", "onfigArg", "onfig_arg", "onfig_Arg", "jsonargparse", "OmegaConf", "asyDict(", "edict(", "Edict(",
+        "set_defaults(", "setattr(", "setattr__(", ".__dict__", "vars(", "Namespace(", "fromfile_prefix",
+        "default_config_files", "onfigarg", "onfigArg",
+        "onfig_arg", "onfig_Arg", "jsonargparse", "OmegaConf", "asyDict(", "edict(", "Edict(",
         "update(", "merge", "parse_args(",
     ),
 )  # fmt: skip

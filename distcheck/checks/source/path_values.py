@@ -52,8 +52,9 @@ def _is_replaced(call_path: CallPath) -> bool:
         entered.append((row.file, row.scope))
         if _is_of_self(call):
             continue
-        objects = call.receiver.atoms if call.receiver_term >= 0 and len(entered) > 1 else ()
-        if objects and all(atom.kind == Kind.OBJECT for atom in objects):
+        made = call.callee.only(Kind.CLASS)  # the constructor calls the others
+        objects = (call.callee if made else call.receiver).atoms if len(entered) > 1 else ()
+        if objects and (made or (call.receiver_term >= 0 and all(atom.kind == Kind.OBJECT for atom in objects))):
             for function in entered:
                 name = call_path.row.program.scope(function).name
                 found = [evaluator.method(atom.const, name) for atom in objects]

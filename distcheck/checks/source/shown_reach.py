@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, cast
 
@@ -17,12 +18,14 @@ from distcheck.core.rank_evidence import ACCELERATE_SINCE, CHAINS, SINCE, TRANSF
 
 from .call_paths import tables
 from .certain_failures import fails_in_its_function
-from .link import EntrySite
+from .link import EntrySite, reachable
 from .option_paths import UNKNOWN, Expression, bound_in, closed, declared_option, expression_of_term, parts_of
 from .path_values import CallPath, is_open, term_on
 from .program import EventRow, Function, Program, SourceCall, cached
 from .source_text import last_name
+from .term_queries import users
 from .values import PARTIAL, Certainty, Kind, Value, Who
+from .vocabulary import PLAIN_DECORATORS, word_set
 
 #: So many turns of a loop are those of no job.
 _NEVER = 10_000_000
@@ -44,6 +47,11 @@ _BEST = re.compile(
     r"best|lowest|highest|prev|(?:^|_)(?:min|max)_(?:\w+_)?(?:loss|acc\w*|val\w*|error|score|metric|psnr|f1|auc)",
     re.IGNORECASE,
 )
+#: Numbers of turns, such as ``max_steps``, and names of what holds options and limits.
+_LIMIT = re.compile(r"^(?:max|min|num|n|total|warmup|save|eval|log|val|test|start|end|stop)_", re.IGNORECASE)
+_SETTINGS = word_set("args opt opts options cfg conf config configs hparams params settings FLAGS")
+#: Decorators whose function runs at each call.
+_DECORATORS = PLAIN_DECORATORS | word_set("record main compile hydra_main record_function command option argument")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 #: Calls over whose numbers a loop counts.
 _COUNTING = ("range", "trange", "count")
@@ -174,12 +182,54 @@ def _starts_processes(call: SourceCall, site: EntrySite) -> bool:
 def _chains(program: Program, file: int, line: int) -> tuple[_Chain, ...]:
     """Return the chains to a line."""
     row = program.row_at(file, line)
-    return () if row is None else _chains_of(program, row)
+    if row is None:
+        return ()
+    rows = [one for one in program.rows_of(file, row.scope) if one.line == line]  # if x: save()
+    return _chains_of(program, max(rows, key=lambda one: len(list(one.blocks)), default=row))
 
 
 def _chains_of(program: Program, row: EventRow) -> tuple[_Chain, ...]:
     """Return the chains to a row, those with the same needs once."""
     return tuple(dict.fromkeys(itertools.islice(_Search(program, row).chains(row, (), frozenset()), _MOST_CHAINS)))
+
+
+def _is_chosen(row: EventRow) -> bool:
+    """Return whether a call is an arm of a conditional expression, or comes after ``and`` or ``or``."""
+    waiting = [row.payload[0]] if isinstance(row, SourceCall) else []
+    for number in waiting:
+        for user in users(row.program, row.file).get(number, ()):
+            parts = row.terms[user]
+            if (parts[0] == "?" and number in parts[2:4]) or (parts[0] in ("and", "or") and number in parts[1][1:]):
+                return True
+            if user not in waiting:
+                waiting.append(user)
+    return False
+
+
+@cached
+def _running(program: Program, file: int) -> frozenset[int]:
+    """Return the other files that run a file when they start: they import it at their top level, or what does so."""
+
+    def importing(one: int) -> list[int]:
+        path = program.index.files[one].path.removesuffix(".py").removesuffix("/__init__")
+        line = re.compile(rf"^(?:from|import)\b.*\b{re.escape(path.rpartition('/')[2])}\b", re.MULTILINE)
+        return [other for other in program.index.importers(one) if line.search(program.index.files[other].text)]
+
+    return frozenset(reachable((file,), importing)) - {file}
+
+
+@cached
+def _runs_when_called(program: Program, function: Function) -> bool:
+    """Return whether a call runs the body of a function: it is no generator, no decorator may leave it out, and no
+    object gets another method of its name.
+    """
+    scope, terms = program.scope(function), program.terms[function[0]]
+    called = (terms[one][1] if terms[one][0] == "c" else one for one in scope.decorators)
+    return (
+        not program.is_generator(function)
+        and all(last_name(terms, one) in _DECORATORS for one in called)
+        and not (scope.owner >= 0 and any(name == scope.name for _, name in program.evaluator.outside))
+    )
 
 
 #: Calls on a chain, the innermost first, each with the function that it enters.
@@ -200,16 +250,15 @@ class _Search:
         program, function, kind = self.program, (row.file, row.scope), row.function.kind
         if self.steps < 0 or function in seen or len(sites) > _DEEPEST:
             return
-        if row.inside("except") or fails_in_its_function(program, row):
+        if row.inside("except") or _is_chosen(row) or fails_in_its_function(program, row):
             return
         if kind == "module":
             chain = self._chain(sites, row)
             if chain is not None:
                 yield chain
                 if not any(program.evaluator.is_main_guard(row.file, node[2]) for _, node in row.blocks):
-                    importers = program.evaluator.importers(row.file) - {row.file}  # an import runs it
-                    yield from (chain._replace(script=one) for one in sorted(importers))
-        elif kind == "function":
+                    yield from (chain._replace(script=one) for one in sorted(_running(program, row.file)))
+        elif kind == "function" and _runs_when_called(program, function):
             for site in program.evaluator.callers.get(function, ()):
                 call = cast(SourceCall, program.event_row(site.file, site.event))
                 if not site.weak and len({(atom.kind, repr(atom.const)) for atom in call.callee}) <= 1:
@@ -260,7 +309,7 @@ def _around(here: _Here) -> Iterator[Expression]:
     lines = row.program.lines(row.file)
     in_loop = False
     for _, (_, kind, term, polarity, line, _) in row.blocks:
-        text = lines[line - 1] if 0 < line <= len(lines) else ""
+        text = re.split("[:#]", lines[line - 1])[0] if 0 < line <= len(lines) else ""  # without what follows the test
         if kind == "if" and row.program.evaluator.is_main_guard(row.file, term):
             yield ("k", polarity)
         elif kind == "if" or (kind == "exit:return" and not in_loop):
@@ -268,7 +317,21 @@ def _around(here: _Here) -> Iterator[Expression]:
         elif kind == "while" or kind.startswith("exit:"):
             # what is not known lets some turn of the loop pass, or no job end there
             yield _unless_false(_holds(here, term, polarity, text))
+        elif kind == "for":
+            yield _has_turns(here, term)
         in_loop = in_loop or kind in ("for", "while")
+
+
+def _has_turns(here: _Here, term: int) -> Expression:
+    """Return what it needs that a loop over a term has a turn, as far as that is known."""
+    parts = here.row.terms[term]
+    if parts[0] in ("l", "t"):
+        return ("k", bool(parts[1]))
+    if parts[0] == "c" and last_name(here.row.terms, parts[1]) in _COUNTING and len(parts[2]) in (1, 2):
+        stop, start = here.needed(parts[2][-1]), here.needed(parts[2][0]) if len(parts[2]) == 2 else ("k", 0)
+        if UNKNOWN not in (start, stop):
+            return _unless_false(("=", "<", start, stop))
+    return _TRUE
 
 
 def _several(here: _Here, site: EntrySite) -> Expression:
@@ -315,6 +378,11 @@ def _holds(here: _Here, term: int, polarity: bool, text: str) -> Expression:
         return needed if polarity else ("not", needed)
     if _is_of_turns(row, term, text):
         return _within_a_job(here, term)
+    if who == Who.DISTRIBUTED and parts[0] == "=":
+        option = declared_option(row.program, row.file, parts[2])
+        if option[0] == "o" and option[4][0] == "k":  # the local rank: only some launchers pass it
+            compared = ("=", parts[1], option, here.needed(parts[3]))
+            return compared if polarity else ("not", compared)
     if who in (Who.SINGLE, Who.DISTRIBUTED):
         return ("k", (who == Who.DISTRIBUTED) is polarity)
     truth = _truth(here, term)
@@ -364,7 +432,10 @@ def _counts(row: EventRow, term: int, depth: int = 0) -> bool:
         return False
     inner: Iterable[int] = ()
     if parts[0] in ("v", "a", "p"):
-        if _COUNTER.search(last_name(terms, term)):
+        name = last_name(terms, term)
+        if _LIMIT.match(name) or (parts[0] == "a" and last_name(terms, parts[1]) in _SETTINGS):
+            return False
+        if _COUNTER.search(name):
             return True
         inner = row.program.bound(row.file, parts)
     elif parts[0] == "e":
@@ -389,6 +460,8 @@ def _is_plain(row: EventRow, term: int, depth: int = 0) -> bool:
 def _truth(here: _Here, term: int) -> bool | None:
     """Return whether a term is true in each job of several ranks, or false in each; None if that is not known."""
     row, parts = here.row, here.row.terms[term]
+    if parts[0] == "a" and parts[2] in _differing(row.program):
+        return None
     known = row.term_value(term).constant
     if isinstance(known, bool):
         return known
@@ -403,6 +476,19 @@ def _truth(here: _Here, term: int) -> bool | None:
     if constant is None or isinstance(constant, (bool, int, str)):
         return bool(constant)
     return True if _is_thing(value) else None
+
+
+@cached
+def _differing(program: Program) -> frozenset[str]:
+    """Return the names that the bodies of several classes bind: an object may have another value than its base."""
+    bound = [
+        name
+        for file in range(len(program.index.files))
+        for scope in program.index.scopes[file]
+        if scope.kind == "class"
+        for name in scope.bindings
+    ]
+    return frozenset(name for name, number in Counter(bound).items() if number > 1)
 
 
 def _is_thing(value: Value) -> bool | None:
