@@ -254,7 +254,7 @@ class _Redaction:
         text = _DOMAINS.sub("host.example", text)
         text = re.sub(r"[\w.+-]+@(?=[\w-]+\.)", "user@", text)
         text = re.sub(r"\bip-\d+-\d+-\d+-\d+\b", "host", text)
-        text = re.sub(_FOLDERS, r"\1user", text)
+        text = _FOLDERS.sub(r"\1user", text)
         text = re.sub(r"\b(GPU|MIG)-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", self.number, text)
         text = re.sub(r"\b0x[0-9a-fA-F]{12,16}\b", "0x0", text)
         if key not in self.VERSIONS:
