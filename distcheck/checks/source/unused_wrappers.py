@@ -36,7 +36,7 @@ def wrappers_are_called(program: Program) -> Iterator[Finding]:
             "the module inside, so no gradient is averaged over the ranks",
             fix=f"train what DistributedDataParallel() returns: use {name}(…) for the forward pass, and {name}.module "
             "to save its weights only",
-            severity=Severity.WARNING,
+            severity=Severity.INFO,
             flow=[call.as_step(), training.as_step()],
         )
 

@@ -38,14 +38,14 @@ def train_by_methods(model):
 def forgotten(local_rank):
     net = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Linear(8, 1).cuda())
     if torch.cuda.device_count() > 1:
-        model = DistributedDataParallel(net, device_ids=[local_rank])  # expect: DC750=warning
+        model = DistributedDataParallel(net, device_ids=[local_rank])  # expect: DC750=info
     train(net, torch.optim.SGD(net.parameters(), lr=0.1))
 
 
 def taken_out(local_rank):
     model = Net().cuda()
     model.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    model = DistributedDataParallel(model, device_ids=[local_rank])  # expect: DC750=warning
+    model = DistributedDataParallel(model, device_ids=[local_rank])  # expect: DC750=info
     model = model.module
     train_by_methods(model)
 
