@@ -52,6 +52,8 @@ class Traceback(NamedTuple):
     #: ``torch.distributed.DistNetworkError``; empty where the log ends before it
     exception: str
     message: str
+    #: the line of its header; of exceptions that follow from each other: of the first one's
+    first_line: int = 0
 
     @property
     def users(self) -> TracebackFrame | None:

@@ -39,7 +39,9 @@ _SIGNS_OF_LIFE = 5
 #: Blocks of lines of a rank between those of others. Few are also of a buffer that was full several times.
 _TURNS = 3
 #: Lines of a frame in a traceback at most: its location, its code, and the marks below the code.
-LINES_OF_A_FRAME = 3
+_LINES_OF_A_FRAME = 3
+#: Commands in a ``CalledProcessError`` that may run the ranks themselves.
+_RUNS_RANKS = re.compile(r"python|torchrun|deepspeed|accelerate|mpirun|mpiexec|srun|horovodrun")
 #: Functions in which a process's own stack begins: runpy, multiprocessing, torch.multiprocessing.spawn.
 _BEGINNINGS = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_wrap", "spawn_main"))
 
@@ -56,6 +58,7 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
     error_lines = [event for event in events if event.signature == "error-line"]
     restarts = {number: _restarted_at(reading, number, events) for number, reading in enumerate(readings)}
     agents = _agents_that_ended_well(events, latest)
+    ended = {event.source: event.line for event in events if event.kind in (Kind.LOST, Kind.SIGNAL, Kind.TABLE)}
     last: dict[int, Event] = {}
     for event in events:
         if event.kind >= Kind.NOTICE or event.attempt < latest or event.until <= restarts[event.source]:
@@ -66,7 +69,8 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
             continue
         if is_fatal(event):
             times, logged = copies[event.source, event.text], _is_logged(event, error_lines)
-            if not _survived(readings[event.source], event, identities, times=times, logged=logged):
+            alone = ended.get(event.source, 0) <= event.line
+            if not _survived(readings[event.source], event, identities, times=times, logged=logged, alone=alone):
                 return False
         if event.source not in last or event.until >= last[event.source].until:
             last[event.source] = event
@@ -122,8 +126,7 @@ def _restarted_at(reading: LogReading, number: int, events: Sequence[Event]) -> 
     noted = [event.line for event in own if _NOTED in event.text or _AGAIN in event.text]
     if not noted or any(event.signature == "elastic-report" for event in own):
         return 0
-    done = any(line > noted[-1] and _END.search(text) and not _BAD.search(text) for line, _, text in reading.tail)
-    return noted[-1] if done else 0
+    return noted[-1] if _ends_well(reading, noted[-1], below_an_error=True) else 0
 
 
 #: How torchrun's agent notes a worker's failure (torch.distributed.elastic.multiprocessing.api).
@@ -163,7 +166,7 @@ def _is_logged(event: Event, error_lines: Sequence[Event]) -> bool:
     """Whether a log line of an error stands directly above a traceback, as ``logger.exception`` writes it."""
     if event.traceback is None:
         return False
-    lines = 2 + LINES_OF_A_FRAME * len(event.traceback.frames)
+    lines = 2 + _LINES_OF_A_FRAME * len(event.traceback.frames)
     return any(
         other.source == event.source
         and other.who == event.who
@@ -173,14 +176,17 @@ def _is_logged(event: Event, error_lines: Sequence[Event]) -> bool:
     )
 
 
-def _survived(reading: LogReading, event: Event, identities: Identities, *, times: int, logged: bool) -> bool:
+def _survived(
+    reading: LogReading, event: Event, identities: Identities, *, times: int, logged: bool, alone: bool
+) -> bool:
     """Whether the end of the file shows that this very process went on, or that the job ended well.
 
     :param times: how many times the text of the event was written
     :param logged: its traceback was logged, and not only printed
+    :param alone: no process is lost or ended in lines below
     """
     # a program that the job ran and did without raises like a launcher
-    if event.kind is Kind.TABLE and "CalledProcessError" not in event.text:
+    if event.kind is Kind.TABLE and ("CalledProcessError" not in event.text or _RUNS_RANKS.search(event.text)):
         return False
     ended = event.traceback is not None and is_uncaught(event.traceback)
     # NCCL names the process of a line, and the program's own lines name none
@@ -201,9 +207,9 @@ def _survived(reading: LogReading, event: Event, identities: Identities, *, time
                 return True
         elif writer == event.who and (at_end or (not ended and _PROGRESS.search(text))):
             return True
-        elif event.traceback is None and writer == LineAuthor():
+        elif alone and event.traceback is None and writer == LineAuthor():
             # a message of a rank, and a job that goes on in lines without a rank up to its end
-            if at_end and steps >= _SIGNS_OF_LIFE:
+            if at_end and steps >= _SIGNS_OF_LIFE and not _END_OF_SCRIPT.search(text):
                 return True
             steps += _PROGRESS.search(text) is not None
         if writer.rank is not None:

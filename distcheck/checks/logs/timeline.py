@@ -14,7 +14,7 @@ from distcheck.rules.signatures import Kind
 from .attempts import Attempts, in_order
 from .model import MOST_RANKS, Dump, Event, LineAuthor, LogReading, LogSource, RankStream, Timeline, WorkerFailure
 from .rank_identity import Identities, filled
-from .recovery import LINES_OF_A_FRAME, went_on
+from .recovery import went_on
 
 _WORLD = re.compile(
     r"(?i)\b(?:world[ _-]?size|global_world_sizes?|dist_world_size|num_processes|number of processes|num processes)"
@@ -116,19 +116,58 @@ def _as_own(event: Event) -> Event:
 
 def _raised(events: Sequence[Event]) -> list[Event]:
     """Return the events without exceptions that Python ignored: in a destructor, at exit."""
-    ignored: dict[tuple[int, LineAuthor], list[int]] = {}
+    reports: dict[tuple[int, LineAuthor], list[Event]] = {}
     for event in events:
         if event.signature == "unraisable":
-            ignored.setdefault((event.source, event.who), []).append(event.line)
-    return [event for event in events if not _is_below(event, ignored.get((event.source, event.who), ()))]
+            reports.setdefault((event.source, event.who), []).append(event)
+    if not reports:
+        return list(events)
+    of_writer: dict[tuple[int, LineAuthor], list[Event]] = {writer: [] for writer in reports}
+    for event in events:
+        if (event.source, event.who) in of_writer:
+            of_writer[event.source, event.who].append(event)
+    ignored = {writer: _below(reports[writer], own) for writer, own in of_writer.items()}
+    return [event for event in events if not _is_ignored(event, reports, ignored)]
 
 
-def _is_below(event: Event, lines: Sequence[int]) -> bool:
-    """Whether a traceback stands directly below one of these lines, by the number of its frames."""
-    if event.traceback is None:
-        return False
-    most = 2 + LINES_OF_A_FRAME * len(event.traceback.frames)
-    return any(line < event.line <= line + most for line in lines)
+def _below(reports: Sequence[Event], own: Sequence[Event]) -> set[int]:
+    """Return the first lines of the tracebacks that belong to reports of ignored exceptions of one process.
+
+    A report without a traceback has its exception directly below. Between the lines of a process with a label may be
+    those of others.
+    """
+    begins = sorted(event.traceback.first_line for event in own if event.traceback is not None)
+    others = sorted(event.line for event in own if event.traceback is None)
+    found = set[int]()
+    for report in reports:
+        at = bisect.bisect(begins, report.line)
+        apart = 1 if report.who == LineAuthor() else _MOST_BETWEEN
+        # no other line of the process is between
+        if (
+            at < len(begins)
+            and begins[at] - report.line <= apart
+            and bisect.bisect(others, report.line) == bisect.bisect_left(others, begins[at])
+        ):
+            found.add(begins[at])
+    return found
+
+
+#: Lines at most from the report of an ignored exception to the header of its traceback, if other ranks write as well.
+_MOST_BETWEEN = 16
+
+
+def _is_ignored(
+    event: Event,
+    reports: Mapping[tuple[int, LineAuthor], Sequence[Event]],
+    ignored: Mapping[tuple[int, LineAuthor], set[int]],
+) -> bool:
+    """Whether an exception was ignored each time that it was written."""
+    writer = (event.source, event.who)
+    return (
+        event.traceback is not None
+        and event.traceback.first_line in ignored.get(writer, ())
+        and event.repeated < sum(1 + report.repeated for report in reports[writer])
+    )
 
 
 #: Functions of torchrun's agent that run after the workers have started: its store was there before.

@@ -109,6 +109,7 @@ class _OpenTraceback:
 
     __slots__ = (
         "after",
+        "chain_line",
         "code_due",
         "exception",
         "exception_line",
@@ -127,6 +128,8 @@ class _OpenTraceback:
         self.first_line = self.last_line = line
         self.head = head
         self.after = after
+        #: where the first of the exceptions begins that this one follows from
+        self.chain_line = line
         of_rank = _OF_RANK.search(head.text)
         self.of_rank = None if of_rank is None else int(of_rank[1])
         self.indented = _IN_REPORT.search(head.text) is not None
@@ -156,6 +159,7 @@ class _TracebackWriter:
         self.speaking: _OpenTraceback | None = None
         self.strangers = 0
         self.last_finished = 0
+        self.last_chain = 0
         self.last_line = 0
         self.follows = 0
         #: who the tracebacks are of that come next, and those that follow from them, where a line before shows it
@@ -298,7 +302,10 @@ class Tracebacks:
         for _ in range(min(headers, 8)):
             if writer.count >= MOST_ALIKE:
                 self._cut_off(writer, min(self._of(writer), key=lambda one: one.last_line), done)
-            writer.put(_OpenTraceback(line, head, after))
+            one = _OpenTraceback(line, head, after)
+            if after:
+                one.chain_line = writer.last_chain
+            writer.put(one)
             self._open += 1
         if self._open > MOST_OPEN:
             self._sweep(line, done, force=True)
@@ -462,7 +469,7 @@ class Tracebacks:
         one = writer.speaking
         if one is not None:
             writer.speaking = None
-            writer.last_finished = one.exception_line
+            writer.last_finished, writer.last_chain = one.exception_line, one.chain_line
             self._open -= 1
             self._lingering = _LINGERING
             done.append(self._finished(one))
@@ -521,7 +528,7 @@ class Tracebacks:
             one.exception_line or one.last_line,
             one.first_line,
             one.head,
-            Traceback(frames, one.exception, message),
+            Traceback(frames, one.exception, message, one.chain_line),
             one.after,
             one.of_rank,
         )

@@ -28,6 +28,15 @@ IGNORED = (
     "    self._shutdown_workers()\n"
     "AssertionError: can only test a child process\n"
 )
+CHAINED = IGNORED + (
+    "\nDuring handling of the above exception, another exception occurred:\n\n"
+    "Traceback (most recent call last):\n"
+    '  File "/opt/env/lib/python3.11/site-packages/torch/utils/data/dataloader.py", line 1490, in __del__\n'
+    "    self._close()\n"
+    "RuntimeError: the iterator is closed\n"
+)
+RAISED = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\nKeyError: 3\n'
+BROKEN = "Exception ignored in: <_io.TextIOWrapper name='<stdout>'>\nBrokenPipeError: [Errno 32] Broken pipe\n"
 CALLED = "subprocess.CalledProcessError: Command 'nvidia-smi' returned non-zero exit status 9.\n"
 
 
@@ -41,7 +50,16 @@ def is_clean(text: str, folder: Path) -> bool:
 
 @pytest.mark.parametrize(
     "text",
-    [OOM + STEPS + END, RESTART + STEPS + END, STEPS + END + IGNORED, "[rank0]: " + IGNORED, CALLED + STEPS + END],
+    [
+        OOM + STEPS + END,
+        RESTART + STEPS + END,
+        STEPS + END + IGNORED,
+        STEPS + END + CHAINED,
+        "[rank0]: " + IGNORED,
+        # two ranks at once
+        "".join(f"[rank{rank}]: {line}" for line in IGNORED.splitlines(True) for rank in range(2)),
+        CALLED + STEPS + END,
+    ],
 )
 def test_a_job_that_went_on(text: str, tmp_path: Path) -> None:
     text = text.replace("\n", "\n[rank0]: ").removesuffix("[rank0]: ") if text.startswith("[rank0]: ") else text
@@ -57,12 +75,24 @@ def test_a_job_that_went_on(text: str, tmp_path: Path) -> None:
         '[rank3]: Traceback (most recent call last):\n[rank3]:   File "t.py", line 3, in <module>\n[rank3]: KeyError: 3\n'
         + STEPS
         + END,
+        OOM + STEPS + "Job finished at 08:30\n",
+        # the next program of a batch script
+        OOM + "slurmstepd: error: *** STEP 12.0 ON node1 CANCELLED AT 2026-11-19T08:14:01 ***\n" + STEPS + END,
         RESTART,
+        RESTART + "Job finished at 08:30\n",
+        # an exception that was raised below an ignored one
+        CHAINED + RAISED,
+        BROKEN + RAISED,
+        "".join("[rank1]: " + line for line in (BROKEN + RAISED).splitlines(True)),
+        "".join("[rank1]: " + line for line in (IGNORED + RAISED).splitlines(True)),
+        IGNORED + STEPS + IGNORED.partition("\n")[2],
         # the same exception where Python raises it
         STEPS + IGNORED.partition("\n")[2],
         IGNORED
         + '[rank1]: Traceback (most recent call last):\n[rank1]:   File "t.py", line 3, in <module>\n[rank1]: KeyError: 3\n',
         STEPS + CALLED,
+        # a launcher, and the next program of a batch script
+        CALLED.replace("nvidia-smi", "['/opt/conda/bin/python', 'train.py']") + STEPS + END,
     ],
 )
 def test_a_job_that_did_not(text: str, tmp_path: Path) -> None:
