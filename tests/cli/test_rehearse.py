@@ -278,11 +278,12 @@ def test_a_statement_of_several_lines(tmp_path: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.slow
 def test_good_a_healthy_script_is_silent_and_leaves_nothing(tmp_path: Path) -> None:
-    plain = rehearsed(written(tmp_path, TRAINS), "--nnodes", "1", "-v", "--", "train.py", "a run")
+    text = TRAINS.replace("range(50)", "range(100)")
+    plain = rehearsed(written(tmp_path, text), "--nnodes", "1", "-v", "--", "train.py", "a run")
     assert [item["message"] for item in plain["findings"] if item["severity"] != "info"] == []
     assert plain["status"] == 0
     (steps,) = {end["steps"] for end in plain["subject"]["ends"] if end["how"] == "steps"}
-    assert 3 <= steps <= 16  # more than three, if they are fast on this machine
+    assert 3 <= steps <= 64  # more than three, if they are fast on this machine
     assert "[rank 0] step 2 of a run" in plain["stderr"].splitlines()
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
     assert any(item["what"] == "the end of the script" for item in plain["not_checked"])

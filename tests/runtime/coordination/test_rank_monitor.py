@@ -258,7 +258,7 @@ print("came to its end", flush=True)
         "abort",
         hangs=False,
     )
-    assert ran.codes == ["DC517"], ran.output
+    assert ran.codes == ["DC709"], ran.output
     assert ran.status == 0, ran.output
     assert ran.output.count("came to its end") == 2
 

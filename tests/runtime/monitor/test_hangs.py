@@ -106,7 +106,7 @@ here()
 dist.all_reduce(x[: 20 - rank])
 dist.barrier()
 """,
-        ("DC517",),
+        ("DC709",),
         ("dist.all_reduce(x[: 20 - rank])",),
         r"\[20\].*\[19\]",
     ),

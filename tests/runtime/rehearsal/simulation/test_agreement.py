@@ -90,7 +90,7 @@ if __name__ == "__main__":
         launcher="script",
     )
     finding = verdict(performed)
-    assert finding.code == "DC517"
+    assert finding.code == "DC709"
     assert "call #2 of the default group differs in reduction" in finding.message
     assert "all_reduce #2 (float32 [20], avg) at train.py:15" in finding.message
 
