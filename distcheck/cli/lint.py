@@ -76,8 +76,7 @@ this command.
 )
 @click.option(
     "--preview", is_flag=True, default=None,
-    help="Add the rules that are off by default, and report each rule at its own level: without it, some only where "
-    "the project shows that several ranks execute the line.",
+    help="Add the rules that are off by default, and report each rule at its own level.",
 )  # fmt: skip
 @click.option("--exclude", multiple=True, metavar="PATTERNS", help="Skip these instead of the default folders.")
 @click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Also skip these.")

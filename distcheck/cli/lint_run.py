@@ -15,15 +15,7 @@ from distcheck import rules
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import SITE_FILE
 from distcheck.core.model import FEW_FILES, Finding, Fix, Report, Rule, Severity, Where, sort_findings
-from distcheck.core.rank_evidence import (
-    ACCELERATE_SINCE,
-    CHAINS,
-    OF_DOCUMENTS,
-    SCRIPTS,
-    SHOWN,
-    SINCE,
-    TRANSFORMERS_SINCE,
-)
+from distcheck.core.rank_evidence import ACCELERATE_SINCE, OF_DOCUMENTS, SCRIPTS, SINCE, TRANSFORMERS_SINCE
 from distcheck.rules import Selection
 
 from .lint_inputs import DelayedProgress, LintFiles, LintOptions, bytes_of, covers_repositories, has_changed, say
@@ -170,11 +162,10 @@ def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen, memory: RunMemo
         *((*_unread(inputs), *seen.unreadable) if takes(rules.DC904) else ()),
         *(verdict.unused if takes(rules.DC905) else ()),
     ]
-    known_rules = rules.known()
-    found = [_without_needless_chains(item, known_rules, options, inputs) for item in found]
     found = _with_documents(options, _with_pins(options, _with_present_folders(found)), memory)
     if not (options.given["fix"] or options.given["diff"]):  # each line is fixed, whether it is reported or not
         found = _once_per_script(found)
+    known_rules = rules.known()
     lowest = [_at_its_level(item, known_rules, options, inputs) for item in found]
     # a rule that is info everywhere is no news
     lowered = sum(
@@ -371,31 +362,13 @@ def _ignored_there(finding: Finding, known: Mapping[str, Rule], options: LintOpt
 
 
 def _at_its_level(finding: Finding, known: Mapping[str, Rule], options: LintOptions, inputs: LintFiles) -> Finding:
-    """Return the finding; at info if its rule has not earned its level, and neither the rule nor the file is named.
-
-    Where the project shows that several ranks execute its line, a finding has the level of its rule, but is no error.
-    """
+    """Return the finding; at info if its rule has not earned its level, and neither the rule nor the file is named."""
     rule = known.get(finding.code)
     if rule is None or rule.in_folders == "own" or finding.where.path in inputs.named or _is_selected(rule, options):
         return finding
     if rule.in_folders == "many" and len(inputs.paths) + len(inputs.launch) <= FEW_FILES:
         return finding
-    if rule.in_folders != "note" and SHOWN in finding.evidence:
-        return finding._replace(severity=min(finding.severity, Severity.WARNING))
     return finding._replace(severity=Severity.INFO)
-
-
-def _without_needless_chains(
-    finding: Finding, known: Mapping[str, Rule], options: LintOptions, inputs: LintFiles
-) -> Finding:
-    """Return the finding; without its chains if nothing that they show changes its level, so that no file is read."""
-    rule = known.get(finding.code)
-    is_needed = (
-        rule is not None and rule.in_folders != "note" and _at_its_level(finding, known, options, inputs) != finding
-    )
-    if CHAINS not in finding.evidence or is_needed:
-        return finding
-    return finding._replace(evidence={key: value for key, value in finding.evidence.items() if key != CHAINS})
 
 
 def _is_shown(finding: Finding, known: Mapping[str, Rule], options: LintOptions) -> bool:

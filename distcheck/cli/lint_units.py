@@ -113,14 +113,13 @@ def judge_unit(
     from distcheck.checks.source.program import Program
     from distcheck.checks.source.reach import with_reach
     from distcheck.checks.source.several_ranks import with_scripts
-    from distcheck.checks.source.shown_reach import with_chains
     from distcheck.checks.source.suppressions import apply_suppressions
 
     with without_cycle_search():
         program = Program((files[number] for number in unit.files), texts=texts, kept=kept)
         report = plan.run(program)
         found = with_failures(program, with_scripts(program, report.findings))
-        found = with_chains(program, with_reach(program, with_needs(program, found)))
+        found = with_reach(program, with_needs(program, found))
         report = report._replace(findings=tuple(found))
         launch = unit.launch
         if launch is not None and launch_judge is not None:

@@ -196,8 +196,7 @@ def page_url(code: str) -> str:
 
 
 #: At its own level; ``many``: at ``info`` in more than FEW_FILES files, because too few of its findings in public code
-#: were judged right; ``info``: always, because it is too often wrong there, both unless the project shows that several
-#: ranks execute the line (:data:`.rank_evidence.SHOWN`); ``note``: with ``--preview`` as well,
+#: were judged right; ``info``: always, because it is too often wrong there; ``note``: with ``--preview`` as well,
 #: because it is mostly wrong there.
 InFolders = Literal["own", "many", "info", "note"]
 #: In so many files a user can read all findings of ``lint``.

@@ -17,13 +17,6 @@ ONE_PROCESS = "one_process"
 #: The scripts that may reach the line, and the options that each needs, see :mod:`.checks.source.option_paths`; absent
 #: once the launch lines are known.
 NEEDS = "needs"
-#: The chains of calls to the line of the finding, see :mod:`.checks.source.shown_reach`; absent once the launch lines
-#: are known.
-CHAINS = "chains"
-#: A step of the finding's data flow is not proven.
-UNPROVEN = "unproven"
-#: What starts several ranks that execute the line: a launch line, or a script that spawns them.
-SHOWN = "shown_reach"
 #: A launch line that takes the path of the finding.
 LAUNCH = "launch"
 #: A finding only concerns torch from this release on, such as ``"2.0"``.
@@ -51,5 +44,5 @@ PEER_ACCESS = "peer_access"
 SET_BY_CALLERS = "set_by_callers"
 #: What ``lint`` resolves with the launch lines and documents of a project, and drops then.
 OF_DOCUMENTS = frozenset(
-    (NEEDS, CHAINS, ONLY_LAUNCHED, UNREACHED, FOLDER_OPTION, OPTION_OF, AS_EXPECTED, LAUNCHER_API, PEER_ACCESS)
-) | {SET_BY_CALLERS, UNPROVEN}
+    [NEEDS, ONLY_LAUNCHED, UNREACHED, FOLDER_OPTION, OPTION_OF, AS_EXPECTED, LAUNCHER_API, PEER_ACCESS, SET_BY_CALLERS]
+)

@@ -174,6 +174,81 @@ def test_a_download_needs_several_ranks(tmp_path: Path) -> None:
         assert found["severity"] == level
 
 
+@pytest.mark.parametrize(("gpus", "level"), [(1, "info"), (4, "warning")])
+def test_a_job_with_one_gpu_starts_one_rank(tmp_path: Path, gpus: int, level: str) -> None:
+    job = (
+        f"#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:{gpus}\n"
+        "torchrun --nproc-per-node=$(echo $CUDA_VISIBLE_DEVICES | tr , ' ' | wc -w) train.py\n"
+    )
+    assert levels(jobs(tmp_path, train_py=MAYBE, job_sbatch=job))[0][0] == level
+
+
+#: A line of an argument under a condition that only an option makes true.
+ARGUMENT = """\
+import argparse
+
+import torchvision
+import torch.distributed as dist
+
+
+def main(args):
+    dist.init_process_group("gloo")
+    if args.fetch:
+        torchvision.datasets.CIFAR10(
+            "data",
+            download=True,
+        )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fetch", action="store_true")
+    args = parser.parse_args()
+    {change}
+    main(args)
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "level"),
+    [
+        (" --fetch", "pass", "warning"),
+        ("", "pass", "info"),
+        # another value than that of the command line
+        ("", 'args.__setattr__("fetch", input())', "warning"),
+    ],
+)
+def test_an_argument_has_the_conditions_around_its_call(tmp_path: Path, options: str, change: str, level: str) -> None:
+    folder = jobs(tmp_path, train_py=ARGUMENT.format(change=change))
+    (folder / "README.md").write_text(block(f"{SEVERAL.rstrip()}{options}\n"))
+    (found,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC725", cwd=folder)["findings"]
+    assert (found["where"]["line"], found["severity"]) == (12, level)
+
+
+#: A class whose constructor writes by a method that another class replaces.
+KEEPER = """class Keeper:
+    def __init__(self, model):
+        self.write(model)
+
+    def write(self, model):
+        torch.save(model.state_dict(), "last.pt")
+
+
+class Other(Keeper):
+    def write(self, model):
+        pass
+
+
+"""
+
+
+@pytest.mark.parametrize(("name", "found"), [("Keeper", ["warning"]), ("Other", [])])
+def test_a_constructor_calls_the_methods_of_its_class(tmp_path: Path, name: str, found: list[str]) -> None:
+    script = ALWAYS.replace('torch.save(model.state_dict(), "last.pt")', f"{name}(model)")
+    folder = jobs(tmp_path, train_py=script.replace("def main", KEEPER + "def main", 1), README_md=block(SEVERAL))
+    assert [level for level, _ in levels(folder)] == found
+
+
 #: Only an object of accelerate hints at ranks.
 ACCELERATED = """\
 import torch

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from distcheck.core.model import Finding, Severity
 from distcheck.core.patterns import lazy
 from distcheck.core.rank_evidence import (
-    CHAINS,
     FOLDER_OPTION,
     LAUNCHER_API,
     NEEDS,
@@ -39,7 +38,6 @@ from .local_rank_options import by_launched_option, with_launched_option
 from .model import LaunchFile, LaunchSite
 from .peer_access import why_off, with_reason
 from .scripts import names_of
-from .shown_launches import by_chains
 from .started_ranks import launch_of, may_start_any, mentions_several, starts_ranks, starts_several
 from .yaml_text import Node, read_yaml
 
@@ -181,9 +179,7 @@ class Documents:
         for folder in self._above(path):
             for document in self._in_folder(folder):
                 for site in document.sites:
-                    if _leads_to(site, document, path) and any(
-                        self._means(document, folder, name, path) for name in names_of(site)
-                    ):
+                    if any(self._means(document, folder, name, path) for name in names_of(site)):
                         yield document, site
 
     def _above(self, path: str) -> Iterator[str]:
@@ -221,12 +217,6 @@ class Documents:
         # the reader has changed to a folder below
         below = os.path.basename(path.removesuffix(f"/{inner}"))
         return any(below in line for line in document.lines)
-
-
-def _leads_to(site: LaunchSite, document: LaunchFile, path: str) -> bool:
-    """Return whether a launch line starts in a folder above a file, or in one that is not known here."""
-    folder = os.path.abspath(os.path.join(os.path.dirname(document.path), site.folder or ""))
-    return not site.folder or path.startswith(f"{folder}{os.sep}") or not os.path.isdir(folder)
 
 
 #: What stands before the path of a script within the project: other folders, and those that a variable holds.
@@ -286,8 +276,6 @@ def respect_documents(findings: Iterable[Finding], documents: Documents) -> list
             finding = _by_project(finding, documents.starts_several_near(path))
         if NEEDS in finding.evidence:
             finding = by_launches(finding, documents.launches_of, documents.mention, documents.options_of)
-        if CHAINS in finding.evidence:
-            finding = by_chains(finding, documents.launches_of, documents.options_of)
         if PEER_ACCESS in finding.evidence:
             finding = with_reason(finding, documents.reason_without_peer_access(path or "."))
         if FOLDER_OPTION in finding.evidence:

@@ -109,8 +109,6 @@ class GivenOptions:
         if kind == "not":
             truth = _truth(self._value(needed[1], only))
             return _Unknown if truth is None else not truth
-        if kind == "may":
-            return _truth(self._value(needed[1], only)) is not False
         if kind in ("and", "or"):
             truths = [_truth(self._value(part, only)) for part in needed[1:]]
             decisive = kind == "or"
@@ -248,8 +246,6 @@ class DocumentedLaunch(NamedTuple):
     folder: str
     #: it shows as many GPUs as it starts processes, on one host
     one_per_gpu: bool
-    #: it shows one GPU of one host
-    one_gpu: bool = False
 
 
 class Needed(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Set
 
 from distcheck.core.model import Finding, grouped_pairs
 from distcheck.core.patterns import lazy
-from distcheck.core.rank_evidence import CHAINS, LAUNCHER_API, NEEDS, ONE_PROCESS, OPTION_OF, SCRIPTS, SIGN, UNREACHED
+from distcheck.core.rank_evidence import LAUNCHER_API, NEEDS, ONE_PROCESS, OPTION_OF, SCRIPTS, SIGN, UNREACHED
 from distcheck.core.unreached import not_reached
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
@@ -18,7 +18,6 @@ from .given_options import DocumentedLaunch, with_launches
 from .local_rank_options import with_launched_option
 from .model import LaunchFiles, LaunchSite
 from .scripts import Started, names_of
-from .shown_launches import with_chain_launches
 
 
 def starts_several(site: LaunchSite) -> bool:
@@ -43,23 +42,8 @@ def launch_of(site: LaunchSite) -> DocumentedLaunch:
     """Return a launch line as far as it decides which paths its script takes."""
     path = os.path.relpath(site.span.path)
     folder = os.path.join(os.path.dirname(path), site.folder or "")
-    passed = site.command.local_rank_argument
-    given = () if passed is None else (f"{passed}=0", f"{passed.replace('-rank', '_rank')}=0")
     return DocumentedLaunch(
-        f"{path}:{site.span.line}",
-        (*site.command.script_args, *given),
-        starts_several(site),
-        folder,
-        _has_one_per_gpu(site),
-        nodes_of(site) in (None, 1) and re.fullmatch(r"\d+", _mask(site)) is not None,
-    )
-
-
-def _mask(site: LaunchSite) -> str:
-    """Return the GPUs that a launch line shows, as it writes them."""
-    setting = site.settings.get("CUDA_VISIBLE_DEVICES")
-    return str(
-        site.command.assignments.get("CUDA_VISIBLE_DEVICES") or (None if setting is None else setting.value) or ""
+        f"{path}:{site.span.line}", site.command.script_args, starts_several(site), folder, _has_one_per_gpu(site)
     )
 
 
@@ -69,8 +53,13 @@ def _has_one_per_gpu(site: LaunchSite) -> bool:
         return False
     if site.command.nproc == "gpu":
         return True
-    mask = _mask(site)
-    return re.fullmatch(r"\d+(,\d+)*", mask) is not None and mask.count(",") + 1 == ranks_on_node(site)
+    setting = site.settings.get("CUDA_VISIBLE_DEVICES")
+    mask = site.command.assignments.get("CUDA_VISIBLE_DEVICES") or (None if setting is None else setting.value)
+    return (
+        bool(mask)
+        and re.fullmatch(r"\d+(,\d+)*", str(mask)) is not None
+        and (str(mask).count(",") + 1 == ranks_on_node(site))
+    )
 
 
 #: A comment with a launch line, which a user takes for several GPUs.
@@ -132,8 +121,6 @@ def with_launch_lines(findings: Iterable[Finding], started: Started, files: Laun
         ):
             line = f"{sites[0].span.path}:{sites[0].span.line}"
             finding = finding._replace(evidence={**finding.evidence, ONE_PROCESS: line})
-        if CHAINS in finding.evidence:
-            finding = with_chain_launches(finding, lambda script: map(launch_of, lines.get(script, ())))
         if NEEDS in finding.evidence:
             finding = with_launches(
                 finding,

@@ -75,12 +75,6 @@ def _rows_at(program: Program, file: int, place: str) -> list[EventRow]:
     return [row for scope in scopes for row in program.rows_of(file, scope) if row.place == place]
 
 
-@cached
-def fails_in_its_function(program: Program, row: EventRow) -> bool:
-    """Return whether all ranks raise in the function of a row before they get there, or in the constructor before."""
-    return _failure_before(program, row, False, 0) is not None
-
-
 def _failure_before(program: Program, row: EventRow, others: bool, depth: int = _MOST_CALLS) -> _Failure | None:
     """Return the failure because of which a row never runs: in its function, or before each call of that."""
     function = (row.file, row.scope)

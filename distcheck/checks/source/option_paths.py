@@ -13,7 +13,6 @@ are plain tuples, since a finding carries them until its launch lines are known:
 ``("l", …)``                                             a tuple or list
 ``("y", key, …)``                                        a value of a configuration file
 ``("g",)``                                               a launch shows more GPUs than it starts processes
-``("may", …)``                                           not false for certain
 ``("if", test, yes, no)``                                a value that depends on a test
 ``("p", file, scope, name)``                             a parameter, until a call is known
 =======================================================  ==========================================
@@ -113,7 +112,7 @@ def _needs(program: Program, file: int, line: int, more: Expression, alone: bool
     if len(paths.found) > _MOST_SCRIPTS:
         return ()
     needs = [
-        (program.index.files[script].path, starts_ranks(program, (script, 0)), alone, closed(("or", *several)))
+        (program.index.files[script].path, starts_ranks(program, (script, 0)), alone, _closed(("or", *several)))
         for script, several in sorted(paths.found.items())
     ]
     if any(_has_option(one[3]) for one in needs) or (alone and len(needs) > 1):
@@ -166,7 +165,7 @@ class _Paths:
         elif sites:
             for site in sites:
                 event = self.program.events[site.file][site.event]
-                bound = bound_in(self.program, needed, function, site)
+                bound = _bound(self.program, needed, function, site)
                 self.follow(site.file, event[1], event[2], bound, (*inner, function))
         elif self.program.scope((file, own.parent)).kind != "module" and own.owner < 0:
             self.follow(file, own.parent, own.block, needed, (*inner, function))
@@ -188,17 +187,12 @@ def path_needed(program: Program, place: tuple[int, int, int], script: int) -> E
     """
     paths = _Paths(program)
     paths.follow(*place, _TRUE, ())
-    return closed(("or", *paths.found[script])) if script in paths.found else None
-
-
-def expression_of_term(program: Program, file: int, number: int) -> Expression:
-    """Return a term as an expression of options, with the parameters of its function."""
-    return _expression(program, file, number)
+    return _closed(("or", *paths.found[script])) if script in paths.found else None
 
 
 def expression_of(program: Program, file: int, number: int) -> Expression:
     """Return a term as an expression of options; what a caller decides is not known."""
-    return closed(_expression(program, file, number))
+    return _closed(_expression(program, file, number))
 
 
 @cached
@@ -356,8 +350,8 @@ def _attribute(program: Program, file: int, term: tuple[Any, ...], depth: int) -
         return UNKNOWN
     sites = evaluator.callers.get((store_file, event[1]), ())
     if len(sites) == 1 and _has_parameter(kept):
-        kept = bound_in(program, kept, (store_file, event[1]), sites[0])
-    return closed(kept)
+        kept = _bound(program, kept, (store_file, event[1]), sites[0])
+    return _closed(kept)
 
 
 def spellings_of(program: Program, file: int, name: str) -> tuple[str, ...]:
@@ -366,25 +360,13 @@ def spellings_of(program: Program, file: int, name: str) -> tuple[str, ...]:
     return option[2] if option[0] == "o" and all(text.startswith("-") for text in option[2]) else ()
 
 
-def declared_option(program: Program, file: int, number: int) -> Expression:
-    """Return the option that a term names and that only a command line sets, whatever it is called."""
-    term = program.terms[file][number]
-    return (
-        _only_declared(program, file, term[2]) if term[0] == "a" and _holds_options(program, file, term[1]) else UNKNOWN
-    )
-
-
 @cached
 def _option(program: Program, file: int, name: str) -> Expression:
     """Return an option by its name; not known is what launchers or the program itself set."""
-    plain = name.lower().strip("_")
-    is_of_launchers = plain in vocabulary.NAMES or plain in vocabulary.TESTS
-    return UNKNOWN if is_of_launchers else _only_declared(program, file, name)
-
-
-@cached
-def _only_declared(program: Program, file: int, name: str) -> Expression:
     evaluator = program.evaluator
+    plain = name.lower().strip("_")
+    if plain in vocabulary.NAMES or plain in vocabulary.TESTS:
+        return UNKNOWN
     stores = [store for (_, kept), stores in evaluator.outside.items() if kept == name for store in stores]
     if not all(_is_copy(program, *store) for store in stores):
         return UNKNOWN
@@ -478,7 +460,7 @@ def _overrides_options(program: Program, file: int) -> bool:
     return _OVERRIDES.search(program.index.files[file].text) is not None
 
 
-def bound_in(program: Program, needed: Expression, function: tuple[int, int], site: EntrySite) -> Expression:
+def _bound(program: Program, needed: Expression, function: tuple[int, int], site: EntrySite) -> Expression:
     """Return an expression with what a call passes for the parameters of a function."""
 
     def passed(name: str) -> Expression:
@@ -518,26 +500,25 @@ def _passed(program: Program, function: tuple[int, int], name: str, site: EntryS
     return None if call[4] or default < 0 or site.kind != "call" else (function[0], default)
 
 
-def parts_of(one: Expression) -> Iterator[Expression]:
-    """Yield an expression and those in it."""
+def _parts(one: Expression) -> Iterator[Expression]:
     yield one
     if one[0] not in ("k", "o", "y", "g", "?", "p"):
         for item in one[1:]:
             if isinstance(item, tuple):
-                yield from parts_of(item)
+                yield from _parts(item)
 
 
 def _has_parameter(one: Expression) -> bool:
-    return any(part[0] == "p" for part in parts_of(one))
+    return any(part[0] == "p" for part in _parts(one))
 
 
 def _has_option(one: Expression) -> bool:
-    return any(part[0] in ("o", "y", "g") for part in parts_of(one))
+    return any(part[0] in ("o", "y", "g") for part in _parts(one))
 
 
-def closed(one: Expression) -> Expression:
+def _closed(one: Expression) -> Expression:
     """Return an expression without parameters: what no call passes is not known."""
-    if sum(1 for _ in parts_of(one)) > _MOST_PARTS:
+    if sum(1 for _ in _parts(one)) > _MOST_PARTS:
         return UNKNOWN
 
     def close(part: Expression) -> Expression:

@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where, grouped
 from distcheck.core.patterns import lazy
-from distcheck.core.rank_evidence import UNPROVEN
 from distcheck.core.spans import Span
 
 from . import source_text
@@ -275,8 +274,6 @@ class EventRow:
             )
         ):
             return Severity.INFO, evidence
-        if certainty:
-            evidence = {**evidence, UNPROVEN: certainty}
         return severity_for(rule, level, certainty), evidence
 
     def unproven_reach(self, by_rank: bool) -> FlowStep | None:
