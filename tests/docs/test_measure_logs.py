@@ -34,8 +34,7 @@ NOT_RIGHT = {
         "huggingface/accelerate#3413", "pytorch/pytorch#150916", "ROCm/legacy-rocm-build#4021",
         # of the tenth set
         "nyu-systems/Grendel-GS#9", "aioz-ai/GCD#6", "NVIDIA/nccl#1338", "awslabs/awsome-distributed-ai#386",
-        "bmaltais/kohya_ss#2014", "pytorch/pytorch#134384", "Lightning-AI/pytorch-lightning#19932",
-        "NVIDIA/digital-biology-examples#3", "modelscope/ms-swift#5409",
+        "pytorch/pytorch#134384", "Lightning-AI/pytorch-lightning#19932",
     },
     "lines": {
         "zai-org/ChatGLM2-6B#262", "vllm-project/vllm#19670", "pytorch/pytorch#159007", "meta-llama/llama#391",

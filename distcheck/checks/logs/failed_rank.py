@@ -116,9 +116,15 @@ def _died(row: WorkerFailure) -> bool:
     return row.exitcode not in ENDED_BY_SIGTERM
 
 
+def _not_later(timeline: Timeline) -> list[WorkerFailure]:
+    """The rows of launchers, without torchrun's *Failures* where its report is cut off above the *Root Cause*."""
+    whole = any(worker.first for worker in timeline.workers)
+    return [worker for worker in timeline.workers if whole or not worker.later]
+
+
 def _row_of_the_line(timeline: Timeline, first: Event, survivors: frozenset[int]) -> LineAuthor:
     """A launcher's own line about one worker."""
-    rows = [worker for worker in timeline.workers if (worker.source, worker.line) == (first.source, first.line)]
+    rows = [worker for worker in _not_later(timeline) if (worker.source, worker.line) == (first.source, first.line)]
     return _process_of(rows[0]) if len(rows) == 1 and _died(rows[0]) and rows[0].rank not in survivors else _UNKNOWN
 
 
@@ -131,7 +137,7 @@ def _only_row(timeline: Timeline, first: Event, survivors: frozenset[int]) -> Li
     """The only process that launchers report at all."""
     if first_failed(timeline) - survivors:
         return _UNKNOWN
-    rows = [worker for worker in timeline.workers if _died(worker)]
+    rows = [worker for worker in _not_later(timeline) if _died(worker)]
     if len(rows) == 1:
         return _process_of(rows[0])
     # of several rows, those without a line about a lost peer may be of ranks whose text is not in the log

@@ -28,6 +28,7 @@ from .waiting_ranks import (
     gloo_waits,
     lost_in_collectives,
     odd_one,
+    of_several_groups,
     place_of,
     rank_of,
     watchdog_waits,
@@ -172,6 +173,9 @@ def _judge(timeline: Timeline, waits: Sequence[WaitingRank], behind: Sequence[La
         return dumped
     numbers = {wait.sequence for wait in waits}
     if len(numbers) > 1 and not _all_called_all(waits):
+        if not any(wait.group for wait in waits) and of_several_groups(timeline):
+            message = f"{describe_waits(waits)}{limit}, in several groups, whose numbers and ranks can't be compared"
+            return HangVerdict(rules.DC511, message, _connection_fix(timeline, first=False), -1, "timeout")
         return _different_numbers(timeline, waits, limit)
     if behind:
         return _left_behind(timeline, waits, behind, limit)

@@ -194,6 +194,8 @@ class WorkerFailure(NamedTuple):
     pid: int | None = None
     #: torchrun's *Root Cause (first observed failure)*
     first: bool = False
+    #: torchrun's *Failures*: the launcher saw another process fail before this one
+    later: bool = False
     #: what the process itself recorded (``@record``, ``error.json``)
     message: str = ""
     source: int = 0

@@ -135,9 +135,10 @@ _HOW = {
 class _Row:
     """A row of the report as far as it was read."""
 
-    def __init__(self, line: int, first: bool) -> None:
+    def __init__(self, line: int, first: bool, later: bool) -> None:
         self.line = line
         self.first = first
+        self.later = later
         self.fields: dict[str, str] = {}
         self.message = ""
 
@@ -153,6 +154,7 @@ class _Row:
             time=_seconds(self.fields.get("time", "")),
             pid=int(ended["pid"]) if ended else None,
             first=self.first,
+            later=self.later,
             message=self.message[:LONGEST_TEXT],
             line=self.line,
         )
@@ -164,6 +166,7 @@ class _Table:
     def __init__(self) -> None:
         self.row: _Row | None = None
         self.in_root = False
+        self.in_others = False
         self.old = False
         self.roots = 0
         self.idle = 0
@@ -174,7 +177,7 @@ class _Table:
         if root is not None or _OTHERS.search(text):
             self.idle = 0
             done = self.close()
-            self.in_root = root is not None
+            self.in_root, self.in_others = root is not None, root is None
             self.old = self.old or (root is not None and root["new"] is None)
             return done, False
         bar = _BAR.match(text)
@@ -204,7 +207,7 @@ class _Table:
         if self.row is not None and field["key"] in self.row.fields:
             done = self.close()
         if self.row is None:
-            self.row = _Row(line, self.in_root)
+            self.row = _Row(line, self.in_root, self.in_others)
         self.row.fields[field["key"]] = field["value"].strip()
         if field["key"] in ("msg", "message"):
             self.row.message = _own_words(field["value"].strip().strip('"'))

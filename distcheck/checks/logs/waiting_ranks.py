@@ -74,7 +74,7 @@ class WaitingRank(NamedTuple):
         """``ALLREDUCE #412 (20 elements) at train.py:88``."""
         number = f" #{self.sequence}" if self.sequence is not None else ""
         sizes = f" ({self.sizes})" if self.sizes else ""
-        return f"{self.operation}{number}{sizes}" + (f" at {self.place}" if self.place else "")
+        return f"{self.operation or 'a collective'}{number}{sizes}" + (f" at {self.place}" if self.place else "")
 
 
 class LastCollective(NamedTuple):
@@ -117,6 +117,24 @@ def watchdog_waits(timeline: Timeline) -> tuple[list[WaitingRank], list[LastColl
     return sorted(waits), sorted(standings.values())
 
 
+def of_several_groups(timeline: Timeline) -> bool:
+    """Whether one rank reports waits in another order than it called them: then they are of several groups.
+
+    Each group has numbers and ranks of its own, and old lines name no group. A watchdog repeats a number, but it does
+    not go back to one that it had passed over.
+    """
+    seen: dict[tuple[int, int, int | None], list[int]] = {}
+    for event in timeline.of("watchdog-timeout"):
+        number = event.number("sequence")
+        if number is None or event.values.get("group"):
+            continue
+        before = seen.setdefault((event.source, event.attempt, rank_of(event)), [])
+        if before and number < max(before) and number not in before:
+            return True
+        before.append(number)
+    return False
+
+
 def _wait(event: Event, rank: int, places: Sequence[Event]) -> WaitingRank:
     sequence = event.number("sequence")
     milliseconds = event.number("timeout_ms")
@@ -126,7 +144,8 @@ def _wait(event: Event, rank: int, places: Sequence[Event]) -> WaitingRank:
     return WaitingRank(
         rank=rank,
         event=event,
-        operation=event.values.get("operation") or "",
+        # a terminal's [line/lines] covers the end of the name
+        operation="" if event.values.get("covered") else event.values.get("operation") or "",
         sequence=sequence,
         sizes=_sizes(event),
         group=next((place.values["group"] for place in near if place.values.get("group")), ""),
@@ -242,7 +261,7 @@ def first_difference(histories: Mapping[int, Mapping[int, WaitingRank]]) -> list
 
 def differ(waits: Sequence[WaitingRank]) -> bool:
     """Whether ranks called different operations, or the same with sizes that have to be equal and are not."""
-    operations = {wait.operation for wait in waits}
+    operations = {wait.operation for wait in waits if wait.operation}
     if len(operations) > 1:
         return not operations & _OF_PAIRS
     if not all(_NAMES.get(name, name) in _EVEN for name in operations):

@@ -15,7 +15,7 @@ _WATCHDOG = (
         (_PREFIX + r"(?:NCCL watchdog thread terminated with exception: )?"
          r"[Ww]atchdog caught collective operation timeout: "
          r"Work(?:NCCL|HCCL|XCCL|MCCL)?\((?:SeqNum=(?P<sequence>\d+), )?"
-         r"OpType=(?P<operation>\w+)(?:, TensorShape=\[(?P<shape>[^\]]{0,80})\])?"
+         r"OpType=(?P<operation>\w+)(?P<covered>\[\d{1,9}/\d{1,9}\])?(?:, TensorShape=\[(?P<shape>[^\]]{0,80})\])?"
          r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?"
          r"(?:, Timeout\(ms\)=(?P<timeout_ms>\d+)\))?(?: ran for (?P<ran_ms>\d+) milliseconds)?",
          "[rank3]:[E1122 07:43:25.123456789 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog caught collective operation "

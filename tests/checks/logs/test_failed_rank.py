@@ -150,6 +150,15 @@ def test_a_rank_that_had_to_be_ended_while_all_others_waited(tmp_path: Path) -> 
     assert "rank" not in failed(waits + report((1, -6), (2, -6)), tmp_path)
 
 
+def test_a_report_that_is_cut_off_above_the_root_cause_names_no_first(tmp_path: Path) -> None:
+    text = report((0, 1), (1, 1))
+    assert failed(text, tmp_path)["rank"] == 0
+    above, root = text.split("Root Cause (first observed failure):\n")
+    assert "rank" not in failed(above, tmp_path)
+    # rows without a heading may be those of the root cause
+    assert failed(root, tmp_path)["rank"] == 0
+
+
 def test_a_program_that_a_rank_ran_is_its_own_failure(tmp_path: Path) -> None:
     raised = (
         "Traceback (most recent call last):\n"

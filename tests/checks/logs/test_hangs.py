@@ -74,10 +74,26 @@ def test_nobody_waits() -> None:
         ([wait(0, 9), standing(1, 8), standing(2, 8)], 3, ("DC701", 0)),
         ([wait(0, 9), wait(2, 9), standing(1, 9)], 3, ("DC511", 1)),
         ([wait(0, 9), wait(2, 9), standing(1, 1 << 40)], 3, ("DC511", 1)),
+        # one rank can't go back in one group
+        ([wait(0, 962, line=1), wait(0, 959, line=2), wait(7, 640)], 8, ("DC511", None)),
+        # but a watchdog repeats its first wait
+        ([wait(0, 10, line=1), wait(0, 11, line=2), wait(0, 10, line=3), wait(1, 9)], 2, ("DC519", 1)),
+        ([wait(0, 9, ""), wait(1, 9, "_ALLGATHER_BASE")], 2, ("DC511", None)),
     ],
 )
 def test_waits_compared(events: list[Event], ranks: int, expected: tuple[str, int | None]) -> None:
     assert told(*events, ranks=ranks) == expected
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"), [("_ALLGATHER_BA[451/1919]\nn=64, NumelOut", "DC511"), ("BROADCAST, NumelIn=64", "DC517")]
+)
+def test_an_operation_that_a_terminal_cut_off_is_not_known(operation: str, code: str, tmp_path: Path) -> None:
+    line = "[rank{}]: [Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType={}, NumelOut=512)\n"
+    path = tmp_path / "run.log"
+    path.write_text(line.format(2, 2, operation) + line.format(0, 0, "_ALLGATHER_BASE, NumelIn=64"), "utf-8")
+    found = diagnose(read_timeline([str(path)])).story
+    assert found is not None and found["code"] == code
 
 
 def test_what_failed_before_is_the_reason() -> None:
