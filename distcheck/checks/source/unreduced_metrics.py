@@ -176,6 +176,9 @@ def _combines(call: SourceCall) -> bool:
     """Return whether the name of a call suggests that it combines values of several ranks."""
     if call.is_to(*_LOCAL) or (call.method == "gather" and _gathers_by_index(call)):
         return False
+    if call.method == "compute" and call.receiver_term >= 0 and not call.receiver.only(Kind.OBJECT):
+        # a metric of a library, which another file may have made
+        return True
     # what another call returns has the name of that call, which is judged itself
     is_named = call.receiver_term >= 0 and call.terms[call.receiver_term][0] != "c"
     object_name = last_name(call.terms, call.receiver_term) if is_named else ""
