@@ -155,6 +155,15 @@ def _is_combined(program: Program, function: Function, made: set[int], block: in
     )
 
 
+def _combines_at_its_end(program: Program, loop: LoaderLoop) -> bool:
+    """Return whether the function of an evaluation combines values after it, whatever fills its meters."""
+    return not trains(program, loop.function) and any(
+        _combines(row) or any(_reaches_a_combination(program, inner) for inner in program.functions(row))
+        for row in program.rows_of(*loop.function)
+        if isinstance(row, SourceCall) and row.line > loop.end_line
+    )
+
+
 def _is_given(call: SourceCall, made: set[int]) -> bool:
     """Return whether a call gets a metric: as an argument, as its object, or as a function inside of another may."""
     terms = [*call.argument_terms, call.receiver_term]
@@ -199,7 +208,7 @@ def _decisions(
     collected = set(_collected(program, loop))
     inside = {call.payload[0] for call in calls_within(program, *loop[:3])} | collected
     roots = {_root(program.terms[loop.file], term) for term in collected}
-    if _is_combined(program, loop.function, inside | roots, loop.block):
+    if _is_combined(program, loop.function, inside | roots, loop.block) or _combines_at_its_end(program, loop):
         return
     everywhere = _of_several_ranks(program, loop.loaders)
     if everywhere and everywhere <= parts:
