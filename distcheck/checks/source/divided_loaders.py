@@ -31,16 +31,25 @@ def sampled(program: Program) -> Iterator[tuple[int, int]]:
 
 
 def of_fabric(program: Program) -> Iterator[tuple[int, int]]:
-    """Yield the loaders whose samplers Fabric replaces: not those of iterable data."""
+    """Yield the loaders whose samplers Fabric replaces: not those of iterable data, nor on one device."""
     for call in program.calls_to(*_FABRIC_LOADERS):
         names = ("use_distributed_sampler", "replace_sampler")
-        if any(call.constant(None, name, True) is not True for name in names):
+        if any(call.constant(None, name, True) is not True for name in names) or _has_one_device(call):
             continue
         for term in call.argument_terms:
             for file, number in loaders_in(program, call.term_value(term)):
                 data = SourceCall(program, file, number).argument(0, "dataset") or ()
                 if not any(one.kind == Kind.OBJECT and program.evaluator.derives(one.const, ITERABLE) for one in data):
                     yield file, number
+
+
+def _has_one_device(call: SourceCall) -> bool:
+    """Return whether the object of a call was made with one device, written out: an option may be given another."""
+    makers = [call.program.call_of(atom) for atom in call.receiver]
+    written = [
+        one.terms[one.argument_term(2, "devices")] for one in makers if one is not None and one.gives(2, "devices")
+    ]
+    return any(term[0] == "k" and str(term[2]) == "1" for term in written)
 
 
 def prepared(program: Program) -> Iterator[tuple[int, int]]:

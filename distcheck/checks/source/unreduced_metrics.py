@@ -343,7 +343,10 @@ def _decided_by(
     for row in program.rows_of(*function):
         if row.line <= after:
             continue
-        by_metric = any(node[1] == "if" and is_made(node[2]) for _, node in row.blocks)
+        # `if parts:` only tests whether there is anything
+        by_metric = any(
+            node[1] == "if" and is_made(node[2]) and row.terms[node[2]][0] not in ("l", "d") for _, node in row.blocks
+        )
         if isinstance(row, SourceCall):
             given = any(is_made(term) for term in row.argument_terms)
             if row.method == "step" and any(is_made(term) for term in row.term[2][:1]) and _may_be_a_scheduler(row):

@@ -1,4 +1,4 @@
-"""Loaders that Fabric does not divide, and a mean over all ranks."""
+"""Loaders that Fabric does not divide, one device, and a mean over all ranks."""
 
 import torch
 from lightning.fabric import Fabric
@@ -53,9 +53,16 @@ def reduced(fabric, held_back, epochs):
         fabric.print(over_all_ranks(model, fabric.setup_dataloaders(DataLoader(held_back)), fabric))
 
 
+def single(held_back):
+    alone = Fabric(devices=1)
+    model = alone.setup(torch.nn.Linear(4, 4))
+    alone.print(validate(model, alone.setup_dataloaders(DataLoader(held_back))))
+
+
 if __name__ == "__main__":
     fabric = Fabric(devices=2)
     fabric.launch()
     run(fabric, [], 3)
     stream(fabric, 3)
     reduced(fabric, [], 3)
+    single([])

@@ -28,3 +28,21 @@ def main(train_data, held_back, epochs):
         if dist.get_rank() == 0:
             torch.save(model.module.state_dict(), f"epoch{epoch}.pt")
     dist.destroy_process_group()
+
+
+def write_parts(model, loader):
+    hits, labels = [], []
+    with torch.no_grad():
+        for batch, label in loader:
+            hits.append(model(batch.cuda()).argmax(1).cpu())
+            labels.append(label)
+    if hits:
+        torch.save((hits, labels), f"part{dist.get_rank()}.pt")
+
+
+def parts(held_back):
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = DDP(torch.nn.Linear(4, 4).cuda())
+    write_parts(model, DataLoader(held_back, sampler=DistributedSampler(held_back, shuffle=False)))
+    dist.destroy_process_group()
