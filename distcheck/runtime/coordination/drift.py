@@ -32,8 +32,10 @@ OUTSIDE = "parameter outside of optimizers"
 OF_LOSS = "loss weight"
 #: A parameter of a module that follows the weights of the model.
 AVERAGE = "moving average of"
+#: Whether modules drop values and follow batches: they do in training mode.
+MODES = "training mode of"
 #: What names in ``rest`` begin with that are no state of an optimizer.
-_KINDS = ("buffer", "input", OUTSIDE, OF_LOSS, AVERAGE)
+_KINDS = ("buffer", "input", OUTSIDE, OF_LOSS, AVERAGE, MODES)
 #: Begins the keys of inputs of tensor parallel modules that the ranks have computed with parameters.
 COMPUTED_INPUTS = "computed inputs"
 #: Steps after which the parameters that compute an input have been compared.
@@ -93,8 +95,8 @@ class Drift(NamedTuple):
     """Replicas that differ at two compared steps."""
 
     #: ``learning rate``, ``loss scale``, ``step count``, ``gradient``, ``parameter``, ``optimizer state``, ``buffer``,
-    #: ``input``, ``loss weight``, ``moving average of``, ``order of reductions``, ``option``, ``changes``,
-    #: ``scale of gradients``
+    #: ``input``, ``loss weight``, ``moving average of``, ``training mode of``, ``order of reductions``, ``option``,
+    #: ``changes``, ``scale of gradients``
     what: str
     #: of the first one that differs; index of the parameter group
     name: str
@@ -162,8 +164,9 @@ def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
     if drift.what == "step count":
         late = max(drift.rows, key=lambda row: row.number)
         least = min(row.number for row in drift.rows)
+        others = "ranks that hold shards of one model" if first.shards.options else f"replicas {model}".rstrip()
         yield rules.DC757.found(
-            f"{few_rank_names(minority)} and the other replicas {model}make step {first.step} at different iterations: "
+            f"{few_rank_names(minority)} and the other {others} make step {first.step} at different iterations: "
             f"after {late.number} collectives on rank {late.rank}, after {least} on others",
             where=where,
             evidence=evidence,
@@ -212,12 +215,12 @@ def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
         )
         return
     computed = drift.what == "gradient" and first.computed
-    is_proven = drift.large and drift.what not in ("buffer", OUTSIDE, OF_LOSS, AVERAGE) and not first.may_begin_apart
+    is_milder = drift.what in ("buffer", OUTSIDE, OF_LOSS, AVERAGE, MODES) or first.may_begin_apart
     yield rules.DC763.found(
         difference,
         where=where,
         evidence=evidence,
-        severity=Severity.ERROR if is_proven else Severity.WARNING,
+        severity=Severity.ERROR if drift.large and not is_milder else Severity.WARNING,
         fix=Fix(_COMPUTED if computed else _EQUAL[drift.what], where="code"),
     )
 
@@ -324,6 +327,7 @@ _EQUAL = {
     AVERAGE: "copy the model after DDP has wrapped it, load the average on all ranks, and update it on all ranks alike",
     OF_LOSS: "compute it from the data of all ranks: all_reduce the counts of the classes before the loss is made",
     OUTSIDE: "change it on all ranks alike: reduce what updates it, and draw random numbers from one seed",
+    MODES: "call train() on all ranks before the next step: a rank that evaluates calls eval() and has to switch back",
     "buffer": "reduce what updates the buffer over the ranks, or let DDP broadcast buffers (broadcast_buffers=True)",
 }
 
@@ -475,6 +479,8 @@ def _shown(row: ReplicaRow, drift: Drift) -> str:
     value = _value(row, drift.what, drift.name)
     if value is None or isinstance(value, str):
         return value or "missing"
+    if drift.what == MODES:
+        return f"{value.norm:g} modules"
     return f"norm {value.norm:.6g}, checksum {value.checksum:08x}" if isinstance(value, Digest) else f"{value:.6g}"
 
 

@@ -42,7 +42,8 @@ class Shard(NamedTuple):
 
     name: str
     parameter: Any
-    ranks: tuple[int, ...]
+    #: those that hold the other parts
+    group: Any
 
 
 class FullyShardedModels:
@@ -101,16 +102,17 @@ class FullyShardedModels:
         for group, names in self._alive():
             # what differs between replicas shows in their shards
             shared_among = getattr(group.mesh_info, "shard_process_group", None)
-            ranks = () if shared_among is None else tuple(sorted(_ranks_of_group(shared_among)))
             for name, one in zip(names, group.fsdp_params, strict=False):
-                yield Shard(name, one.sharded_param, ranks)
+                yield Shard(name, one.sharded_param, shared_among)
 
     def see_gradients(self, digests: Digests | None) -> None:
         """Keep some gradients as the backward pass gave them; None: forget those of an earlier one."""
         self._gradients = {} if digests is None else dict(_gradients(self.shards(), digests))
 
-    def treatment(self, optimizer: Any, stepped: set[int], digests: Digests | None) -> dict[tuple[int, ...], Shards]:
-        """Return how this rank treats its shards, by the ranks of their mesh.
+    def treatment(
+        self, optimizer: Any, stepped: set[int], digests: Digests | None
+    ) -> Iterator[tuple[Any, tuple[int, ...], Shards]]:
+        """Yield how this rank treats its shards, after the group that holds all of them and its ranks.
 
         :param stepped: IDs of the parameters of all optimizers
         :param digests: None: gradients are not compared
@@ -118,17 +120,20 @@ class FullyShardedModels:
         groups = {id(one): group for group in optimizer.param_groups for one in group["params"]}
         found: dict[tuple[int, ...], list[Shard]] = {}
         for shard in self.shards():
-            found.setdefault(shard.ranks, []).append(shard)
-        treated = {}
+            if shard.group is not None:
+                found.setdefault(tuple(sorted(_ranks_of_group(shard.group))), []).append(shard)
         for ranks, shards in found.items():
             mine = [shard for shard in shards if id(shard.parameter) in groups]
             if len(ranks) > 1 and mine:
-                treated[ranks] = Shards(
-                    {shard.name: _options(groups[id(shard.parameter)]) for shard in mine},
-                    dict(self._changes(shard for shard in shards if id(shard.parameter) not in stepped)),
-                    self._factor(mine, digests) if digests is not None else 0.0,
+                yield (
+                    mine[0].group,
+                    ranks,
+                    Shards(
+                        {shard.name: _options(groups[id(shard.parameter)]) for shard in mine},
+                        dict(self._changes(shard for shard in shards if id(shard.parameter) not in stepped)),
+                        self._factor(mine, digests) if digests is not None else 0.0,
+                    ),
                 )
-        return treated
 
     def _changes(self, shards: Iterable[Shard]) -> Iterator[tuple[str, int]]:
         for shard, _ in zip(shards, range(_MOST_CHANGES), strict=False):

@@ -25,13 +25,13 @@ from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
 from .clipping import ClipObserver, ClippedGradients
 from .copy_observer import OWN_BUFFERS, CopyObserver, buffers_of, is_of_fsdp, learning_rates
-from .drift import AVERAGE, COMPUTED_INPUTS, OF_LOSS, OUTSIDE, ReplicaRow
+from .drift import AVERAGE, COMPUTED_INPUTS, MODES, OF_LOSS, OUTSIDE, ReplicaRow
 from .fully_sharded import FullyShardedModels
 from .mesh_replicas import DividedModules, local_of
 from .moving_averages import MovingAverages
 from .patching import wrap
 from .updates import PATIENT, IdleOptimizer, Patience, ScheduleBurst, UpdateObserver
-from .wrapped_models import ALL_IN_NO_SYNC, HOOK, NOT_SHARDED, WrappedModel, count_no_sync
+from .wrapped_models import ALL_IN_NO_SYNC, HOOK, NOT_SHARDED, WrappedModel, count_no_sync, modes_of
 
 #: Steps that are all compared: a fault of the first steps is reported early, and a short job is compared as well. Until
 #: the first step of the interval, the powers of two follow, each with the step after it, which confirms a difference.
@@ -501,6 +501,7 @@ class TrainingObserver:
                 stepped, digests = self._stepped(), self._digests_made()
                 averages = self._averages.of(wrapped.key, ddp.module, stepped, steps.count, digests)
                 rest |= {f"{AVERAGE} {name}": digest for name, digest in averages.items()}
+                rest |= {f"{MODES} {kind}": digest for kind, digest in modes_of(ddp.module)}
             if wrapped is self._wrapped[0]:
                 rest |= self._weights_of_losses()
             changed = wrapped.changed({name: one for name, one in kept if name in values})
@@ -600,9 +601,9 @@ class TrainingObserver:
         """Add a row for each mesh of ``fully_shard``, and one for what stays outside, whose IDs come to ``owned``."""
         digests = self._digests_made() if self._wants_digests and with_gradients else None
         row = ReplicaRow(0, "", (), steps.count, 0, "", place, (), {})
-        for ranks, shards in self._sharded.treatment(optimizer, self._stepped(), digests).items():
-            title = f"shards {','.join(map(str, ranks))}"
-            self._add(row._replace(key=self._numbered(title, optimizer), ranks=ranks, shards=shards))
+        for group, ranks, shards in self._sharded.treatment(optimizer, self._stepped(), digests):
+            key = self._numbered(f"shards {','.join(map(str, ranks))}", optimizer)
+            self._add(row._replace(key=key, ranks=ranks, number=self._collectives(group)[0], shards=shards))
         named = [(name, one) for name, one in self._sharded.outside(optimizer) if id(one) not in owned]
         ranks = self._sharded.ranks_of_all() if named and self._wants_digests and not self._exchanges_parts else ()
         if len(ranks) > 1:
@@ -672,10 +673,12 @@ class TrainingObserver:
         total = 0
         for index, group in enumerate(optimizer.param_groups):
             for position, one in enumerate(group["params"]):
-                if id(one) in owned or one.grad is None or not _has_address(one.grad):
+                if id(one) in owned or one.grad is None:
                     continue
-                total += 1
-                if (last := self._reduced_since(steps, one)) is not None:
+                last = self._reduced_since(steps, one)
+                # a sparse gradient counts if the script reduces its values
+                total += last is not None or _has_address(one.grad)
+                if last is not None:
                     groups.setdefault(last.group, []).append((f"{position} of parameter group {index}", one))
         # an address alone may be a coincidence
         return ((title, named) for title, named in groups.items() if 2 * len(named) > total)
@@ -689,7 +692,7 @@ class TrainingObserver:
 
     def _reduced_since(self, steps: _Steps, parameter: Any) -> _Reduced | None:
         """Return the last all-reduce of the gradient of a parameter since the last step."""
-        gradient = parameter.grad
+        gradient = _stored(parameter.grad)
         last = self._reduced.get(gradient.data_ptr()) if gradient is not None and _has_address(gradient) else None
         return last if last is not None and last.at > steps.reduces and last.numel == gradient.numel() else None
 
@@ -698,7 +701,7 @@ class TrainingObserver:
             0, self._numbered(f"{title}.manual", optimizer), self._calls.groups[title], steps.count,
             self._calls.entered.get(title, 0), "", place, learning_rates(optimizer),
             *self._digests_of(named, optimizer, steps, with_gradients=True),
-            reduced=tuple(self._reduced[one.grad.data_ptr()].call.number for _, one in named),
+            reduced=tuple(self._reduced[_stored(one.grad).data_ptr()].call.number for _, one in named),
         )  # fmt: skip
         self._add(row)
 
@@ -752,6 +755,11 @@ class TrainingObserver:
 def _has_address(tensor: Any) -> bool:
     """Return whether a tensor is no DTensor and not sparse."""
     return not hasattr(tensor, "device_mesh") and str(tensor.layout) == "torch.strided"
+
+
+def _stored(gradient: Any) -> Any:
+    """Return the stored values of a sparse gradient, and another one as it is."""
+    return gradient._values() if gradient is not None and gradient.is_sparse else gradient
 
 
 def _some(named: list[tuple[str, Any]], turn: int, most: int = _MOST_PARAMETERS) -> Iterator[tuple[str, Any]]:

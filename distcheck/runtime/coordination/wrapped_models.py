@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
+
+from .digests import Digest
 
 #: Why DDP averaged no gradient of a model, or not all of what a step uses.
 AROUND, ENDS_IN_NO_SYNC, ALL_IN_NO_SYNC, HOOK = "around", "ends in no_sync", "all in no_sync", "hook"
@@ -44,6 +47,16 @@ def state_of(member: Member | None, parameter: Any) -> str:
     if (member.device, member.dtype) != (str(parameter.device), str(parameter.dtype)):
         return "moved"
     return "owned"
+
+
+def modes_of(module: Any) -> Iterator[tuple[str, Digest]]:
+    """Yield a digest of which modules are in training mode, of dropout and of batch normalization."""
+    nn = sys.modules["torch.nn"].modules
+    for name, kind in (("dropout", nn.dropout._DropoutNd), ("batch normalization", nn.batchnorm._BatchNorm)):
+        modes = [one.training for one in module.modules() if isinstance(one, kind)]
+        if modes:
+            number = sum(at for at, is_training in enumerate(modes, 1) if is_training)
+            yield name, Digest(zlib.crc32(bytes(modes)), float(sum(modes)), float(number), 32)
 
 
 class WrappedModel:

@@ -217,6 +217,42 @@ def manual_with_another_rate(torch: Any, rank: int) -> None:
     _train(torch, rank, net, torch.optim.SGD(net.parameters(), lr=0.1 / (rank + 1)), lambda _: _average(net))
 
 
+def _train_embedding(torch: Any, rank: int, reduced: Callable[[Any], Any]) -> None:
+    """Train an embedding with sparse gradients, and average what a function returns of them."""
+    import torch.distributed as dist
+
+    net = torch.nn.Sequential(torch.nn.Embedding(20, 6, sparse=True), torch.nn.Linear(6, 4))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        net(torch.arange(8) + step + 5 * rank).square().mean().backward()
+        for one in (reduced(net[0].weight.grad), net[1].weight.grad, net[1].bias.grad):
+            dist.all_reduce(one)
+            one /= dist.get_world_size()
+        optimizer.step()
+
+
+def values_of_sparse_gradients_alone(torch: Any, rank: int) -> None:
+    """Ranks have gradients of other rows, and add their values."""
+    _train_embedding(torch, rank, lambda gradient: gradient._values())
+
+
+def _evaluate_on_one_rank(torch: Any, rank: int, switch_back: Callable[[Any], Any]) -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.2))
+    ddp, optimizer = _ddp(torch, net)
+
+    def evaluate(_: int) -> None:
+        if rank:
+            ddp.module.eval()(torch.randn(4, 6))
+            switch_back(ddp.module)
+
+    _train(torch, rank, ddp, optimizer, evaluate)
+
+
+def evaluation_mode_stays_on_one_rank(torch: Any, rank: int) -> None:
+    _evaluate_on_one_rank(torch, rank, lambda _: None)
+
+
 def scaled_before_the_reduction(torch: Any, rank: int) -> None:
     """An overflow on one rank alone: it skips the step, and halves its scale."""
     net = torch.nn.Linear(6, 2)
@@ -375,6 +411,8 @@ FAULTS = [
     (steps_skipped_on_one_rank, "DC757", "step count"), (resumed_on_one_rank, "DC763", "optimizer state"),
     (center_of_each_rank, "DC763", "buffer"), (scaled_before_the_reduction, "DC757", "loss scale"),
     (manual_with_other_parameters, "DC763", "parameter"), (manual_with_another_rate, "DC764", "learning rate"),
+    (values_of_sparse_gradients_alone, "DC763", "parameter"),
+    (evaluation_mode_stays_on_one_rank, "DC763", "training mode of"),
 ]  # fmt: skip
 
 
@@ -511,6 +549,26 @@ def two_models(torch: Any, rank: int) -> None:
 def manual(torch: Any, rank: int) -> None:
     net = _net(torch)
     _train(torch, rank, net, torch.optim.SGD(net.parameters(), lr=0.1), lambda _: _average(net))
+
+
+def evaluated_on_one_rank(torch: Any, rank: int) -> None:
+    _evaluate_on_one_rank(torch, rank, lambda module: module.train())
+
+
+def fixed_statistics(torch: Any, rank: int) -> None:
+    """All ranks train with batch normalization in evaluation mode, as in a fine-tuning."""
+    ddp, optimizer = _ddp(torch, torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.BatchNorm1d(4)))
+    ddp.module[1].eval()
+    _train(torch, rank, ddp, optimizer)
+
+
+def whole_sparse_gradients(torch: Any, rank: int) -> None:
+    _train_embedding(torch, rank, lambda gradient: gradient)
+
+
+def values_of_the_same_rows(torch: Any, rank: int) -> None:
+    """All ranks have gradients of the same rows, so that their values are enough."""
+    _train_embedding(torch, 0, lambda gradient: gradient._values())
 
 
 def parts_of_an_optimizer(torch: Any, rank: int) -> None:
@@ -716,7 +774,8 @@ TWINS = [
     codes_and_a_memory, copies_rounded_alike, moments_cleared_on_all_ranks,
     plain, own_buffers, accumulation, local_steps, frozen_and_unused, moving_average, scaler, dropout, zero, uneven, closure,
     two_models, manual, parts_of_an_optimizer, model_parallel, unrelated, hooked, queue_of_each_rank, center_from_rank_0,
-    resumed_on_all_ranks, messages_to_one_rank, evaluation_on_all_ranks,
+    resumed_on_all_ranks, messages_to_one_rank, evaluation_on_all_ranks, whole_sparse_gradients, values_of_the_same_rows,
+    evaluated_on_one_rank, fixed_statistics,
 ]  # fmt: skip
 #: Where nothing can be compared, or not to the end, and what is said then.
 UNCHECKED = {uneven: "uses Join", model_parallel: "no optimizer", unrelated: "no optimizer", hooked: "no optimizer"}

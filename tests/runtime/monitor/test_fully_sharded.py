@@ -53,14 +53,17 @@ def _net(torch: Any, *, whole: bool = True) -> Any:
     return fully_shard(net) if whole else net
 
 
-def _train(torch: Any, net: Any, rank: int, before: Any = lambda _: None, *, groups: Any = None) -> Any:
+def _train(
+    torch: Any, net: Any, rank: int, before: Any = lambda _: None, *, groups: Any = None, skips: Any = lambda _: False
+) -> Any:
     optimizer = torch.optim.SGD(groups or net.parameters(), lr=0.1)
     data = torch.Generator().manual_seed(rank)
-    for _ in range(STEPS):
+    for step in range(STEPS):
         optimizer.zero_grad()
         (net(torch.randn(8, 6, generator=data)) - 1).square().mean().backward()
         before(optimizer)
-        optimizer.step()
+        if not skips(step):
+            optimizer.step()
 
 
 # faults
@@ -110,12 +113,22 @@ def clipped_by_the_norm_of_own_shards(torch: Any, rank: int) -> None:
     _train(torch, net, rank, lambda _: _clip(torch, net, lambda total: total))
 
 
+def step_skipped_on_one_rank(torch: Any, rank: int) -> None:
+    _train(torch, _net(torch), rank, skips=lambda step: rank == 1 and step == 2)
+
+
 FAULTS = [
     (head_outside, "DC763", "gradient", "fully_shard has divided other modules"),
     (decay_by_the_local_size, "DC764", "option", "option weight_decay of the optimizer differs"),
     (schedule_of_one_rank, "DC764", "option", "option lr of the optimizer differs"),
     (average_on_one_rank, "DC757", "changes", "rank 0 changes its shard of"),
     (clipped_by_the_norm_of_own_shards, "DC753", "scale of gradients", "by different factors"),
+    (
+        step_skipped_on_one_rank,
+        "DC757",
+        "step count",
+        "rank 1 and the other ranks that hold shards of one model make step",
+    ),
 ]
 
 
@@ -174,6 +187,15 @@ def excluded_by_the_script(torch: Any, rank: int) -> None:
     net = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3))
     fully_shard(net, ignored_params=set(net[2].parameters()))
     _train(torch, net, rank)
+
+
+def step_skipped_on_all_ranks(torch: Any, rank: int) -> None:
+    _train(torch, _net(torch), rank, skips=lambda step: step == 2)
+
+
+def each_rank_loses_one_step(torch: Any, rank: int) -> None:
+    """At other iterations, next to each other: one compared step differs, and no later one."""
+    _train(torch, _net(torch), rank, skips=lambda step: step == 2 + rank)
 
 
 def decay_by_the_whole_size(torch: Any, rank: int) -> None:
@@ -276,7 +298,8 @@ def experts_that_all_gather(torch: Any, rank: int) -> None:
 TWINS = [
     another_model_on_one_rank, gradients_that_keep_their_direction, one_element_on_each_rank, experts_that_all_gather,
     plain, head_averaged_by_hand, head_of_each_rank, experts_that_begin_alike, excluded_by_the_script,
-    decay_by_the_whole_size, average_on_all_ranks, clipped_by_the_norm_of_all,
+    decay_by_the_whole_size, average_on_all_ranks, clipped_by_the_norm_of_all, step_skipped_on_all_ranks,
+    each_rank_loses_one_step,
 ]  # fmt: skip
 
 
