@@ -14,13 +14,13 @@ import pytest
 pytest_plugins = ["pytester"]
 
 BAD = """\
+import torch
 import torch.distributed as dist
 
 
 def main():
-    dist.init_process_group("nccl")
-    if dist.get_rank() == 0:
-        dist.barrier()
+    dist.init_process_group("gloo")
+    dist.broadcast(torch.ones(2), src=dist.get_rank())
 
 
 main()
@@ -144,11 +144,11 @@ def test_findings_fail_as_tests(pytester: pytest.Pytester) -> None:
         [
             "train.py F*",
             "*___ train.py::distcheck ___*",
-            "1 finding: DC701 collective-in-rank-branch",
-            "*- error DC701 collective-in-rank-branch (train.py:7) -*",
-            "  7 |         dist.barrier()",
+            "1 finding: DC709 arguments-differ-by-rank",
+            "*- error DC709 arguments-differ-by-rank (train.py:7) -*",
+            "  7 |     dist.broadcast(*",
             "  help: *",
-            "FAILED train.py::distcheck - 1 finding: DC701 collective-in-rank-branch",
+            "FAILED train.py::distcheck - 1 finding: DC709 arguments-differ-by-rank",
         ]
     )
     assert "linting.py" not in lines_of(result)
@@ -157,7 +157,7 @@ def test_findings_fail_as_tests(pytester: pytest.Pytester) -> None:
 def test_short_tracebacks_are_short_findings_with_their_fix(pytester: pytest.Pytester) -> None:
     write(pytester, train__py=BAD)
     result = run(pytester, "--distcheck", "--tb=short")
-    result.stdout.fnmatch_lines(["train.py:7:9: DC701 *", "fix: call it on all ranks*"])
+    result.stdout.fnmatch_lines(["train.py:7:5: DC709 *", "fix: pass the same src*"])
 
 
 def test_a_clean_project_passes(pytester: pytest.Pytester) -> None:
@@ -193,7 +193,7 @@ def test_milder_findings_are_warnings_and_fail_on_raises_them(pytester: pytest.P
 def test_the_configuration_of_the_project_counts(pytester: pytest.Pytester) -> None:
     write(pytester, train__py=BAD, pyproject__toml='[tool.distcheck]\nselect = ["DC720"]\n')
     run(pytester, "--distcheck").assert_outcomes(passed=1)
-    write(pytester, pyproject__toml='[tool.distcheck]\nfail-on = "never"\nselect = ["DC701"]\n')
+    write(pytester, pyproject__toml='[tool.distcheck]\nfail-on = "never"\nselect = ["DC709"]\n')
     run(pytester, "--distcheck").assert_outcomes(passed=2, warnings=1)
     write(pytester, pyproject__toml='[tool.distcheck]\nexclude = ["train.py"]\n')
     run(pytester, "--distcheck").assert_outcomes(skipped=1)
@@ -208,12 +208,12 @@ def test_the_root_folder_is_looked_at_from_wherever_it_is_called(
     monkeypatch.chdir(below)
     result = run(pytester, "--distcheck")
     result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(["FAILED *train.py::distcheck - 1 finding: DC701*"])
+    result.stdout.fnmatch_lines(["FAILED *train.py::distcheck - 1 finding: DC709*"])
 
 
 def test_a_line_can_be_silenced(pytester: pytest.Pytester) -> None:
-    write(pytester, train__py=BAD.replace("dist.barrier()", "dist.barrier()  # noqa: DC701"))
-    run(pytester, "--distcheck", "--distcheck-select", "DC701").assert_outcomes(passed=1)
+    write(pytester, train__py=BAD.replace("get_rank())", "get_rank())  # noqa: DC709"))
+    run(pytester, "--distcheck", "--distcheck-select", "DC709").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_it_works_under_xdist(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--distcheck", "-n", "2", "-p", "no:cacheprovider", timeout=100)
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(
-        ["*- error DC701 collective-in-rank-branch (train.py:7) -*", "FAILED train.py::distcheck - 1 finding: DC701*"]
+        ["*- error DC709 arguments-differ-by-rank (train.py:7) -*", "FAILED train.py::distcheck - 1 finding: DC709*"]
     )
 
 

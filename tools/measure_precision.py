@@ -207,20 +207,24 @@ def earned(rows: list[Row]) -> set[str]:
     return found
 
 
-def mostly_wrong(rows: list[Row]) -> set[str]:
-    """Return the rules that are notes: right in less than a quarter of at least eight decided errors, or warnings.
+def mostly_wrong(rows: list[Row]) -> dict[str, set[str]]:
+    """Return the rules that are right in less than a quarter of at least eight decided errors, or warnings.
 
-    An error is certain and a warning is not, so that one shows nothing about the other.
+    An error is certain and a warning is not, so that one shows nothing about the other: each rule with the severities
+    that are mostly wrong, and ``warning`` as well where too few warnings were judged to show that they are better.
     """
     found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in rows:
         if row["draw"] not in DEVELOPMENT and row["verdict"] != "arguable":
             found[row["code"], row["severity"]][row["verdict"]] += 1
-    return {
-        code
-        for (code, _), verdicts in found.items()
-        if verdicts.total() >= FEWEST and verdicts["right"] < NOTE_SHARE * verdicts.total()
-    }
+    wrong: dict[str, set[str]] = {}
+    for (code, severity), verdicts in found.items():
+        if verdicts.total() >= FEWEST and verdicts["right"] < NOTE_SHARE * verdicts.total():
+            wrong.setdefault(code, set()).add(severity)
+    for code, severities in wrong.items():
+        if found[code, "warning"].total() < FEWEST:
+            severities.add("warning")
+    return wrong
 
 
 def default_of(rule: Rule, rows: list[Row]) -> str:
@@ -229,8 +233,8 @@ def default_of(rule: Rule, rows: list[Row]) -> str:
         return ""
     if rule.code in earned(rows):
         return ""
-    if rule.code in mostly_wrong(rows):
-        return "note"
+    if wrong := mostly_wrong(rows).get(rule.code):
+        return "note" if "warning" in wrong else "warning"
     if rule.in_folders == "info":
         return "info"
     return "many" if any(row["code"] == rule.code for row in rows) else "unjudged"
@@ -239,7 +243,7 @@ def default_of(rule: Rule, rows: list[Row]) -> str:
 def with_figure(page: str, figure: str | None, default: str = "") -> str:
     """Return a page whose front matter has this figure or none.
 
-    :param default: ``info``, ``note``, or ``many`` or ``unjudged`` for a rule that is at info in many files
+    :param default: ``info``, ``note``, ``warning``, or ``many`` or ``unjudged`` of a rule that is info in many files
     """
     head, line, rest = page.partition("\n---\n")
     head = re.sub(r"\n(measured|default): (?!off).*", "", head)

@@ -169,7 +169,9 @@ def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen, memory: RunMemo
     lowest = [_at_its_level(item, known_rules, options, inputs) for item in found]
     # a rule that is info everywhere is no news
     lowered = sum(
-        after.severity < before.severity and known_rules[before.code].in_folders == "many"
+        after.severity < before.severity
+        and after.severity == Severity.INFO
+        and known_rules[before.code].in_folders in ("many", "warning")
         for before, after in zip(found, lowest, strict=True)
     )
     found = lowest
@@ -366,8 +368,9 @@ def _at_its_level(finding: Finding, known: Mapping[str, Rule], options: LintOpti
     rule = known.get(finding.code)
     if rule is None or rule.in_folders == "own" or finding.where.path in inputs.named or _is_selected(rule, options):
         return finding
-    if rule.in_folders == "many" and len(inputs.paths) + len(inputs.launch) <= FEW_FILES:
-        return finding
+    if rule.in_folders in ("many", "warning") and len(inputs.paths) + len(inputs.launch) <= FEW_FILES:
+        highest = Severity.ERROR if rule.in_folders == "many" else Severity.WARNING
+        return finding._replace(severity=min(finding.severity, highest))
     return finding._replace(severity=Severity.INFO)
 
 

@@ -197,8 +197,9 @@ def page_url(code: str) -> str:
 
 #: At its own level; ``many``: at ``info`` in more than FEW_FILES files, because too few of its findings in public code
 #: were judged right; ``info``: always, because it is too often wrong there; ``note``: with ``--preview`` as well,
-#: because it is mostly wrong there.
-InFolders = Literal["own", "many", "info", "note"]
+#: because it is mostly wrong there; ``warning``: as a note, but at most a warning in fewer files, because only its
+#: errors are mostly wrong there.
+InFolders = Literal["own", "many", "info", "note", "warning"]
 #: In so many files a user can read all findings of ``lint``.
 FEW_FILES = 10
 

@@ -15,10 +15,11 @@ A page begins with front matter, from which ``tools/make_rules.py`` generates th
 The first severity is the default, the others are those that a finding may have. ``default: off`` stands only on the
 page of a rule that has to be selected. Unless the rule or the file is named, ``lint`` reports a rule with ``default:
 info`` at ``info``, because it is too often wrong in public code. With ``default: note`` it does so with ``--preview``
-as well, because the rule is mostly wrong there. One with ``default: many`` it reports at ``info`` in more than a few
-files, because too few of its findings there were judged right, and one with ``default: unjudged`` because none was
-judged. ``measured`` counts those that were judged last. ``tools/measure_precision.py pages`` writes all of these but
-``off`` and ``info``.
+as well, because the rule is mostly wrong there. With ``default: warning`` only its errors are: in a few files it is at
+most a warning, and else ``info``. One with ``default: many`` it reports at ``info`` in more than a few files, because
+too few of its findings there were judged right, and one with ``default: unjudged`` because none was judged.
+``measured`` counts those that were judged last. ``tools/measure_precision.py pages`` writes all of these but ``off``
+and ``info``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,13 @@ from .resources import read_shipped
 _KEYS = ("code", "name", "severities", "checks", "summary", "default", "measured")
 _OPTIONAL = ("default", "measured")
 _LEVELS = {level.word: level for level in Severity}
-_IN_FOLDERS: dict[str, InFolders] = {"many": "many", "unjudged": "many", "info": "info", "note": "note"}
+_IN_FOLDERS: dict[str, InFolders] = {
+    "many": "many",
+    "unjudged": "many",
+    "info": "info",
+    "note": "note",
+    "warning": "warning",
+}
 
 
 class Page(NamedTuple):
@@ -70,9 +77,11 @@ class Page(NamedTuple):
             "many": f"at level `info` in more than {FEW_FILES} files, as {many}",
             "info": "at level `info`, because it is too often wrong in public code",
             "note": "at level `info`, because it is mostly wrong in public code",
+            "warning": f"at most as a warning, and at level `info` in more than {FEW_FILES} files, because its errors "
+            "are mostly wrong in public code",
         }.get(self.rule.in_folders)
         if why is not None:
-            preview = "" if self.rule.in_folders == "note" else " or `--preview`"
+            preview = "" if self.rule.in_folders in ("note", "warning") else " or `--preview`"
             notes.append(
                 f"`lint` reports this rule {why}. It has its own level with `--select {self.rule.code}`{preview}, and "
                 "in files that are named."

@@ -176,7 +176,7 @@ DC615 = _rule("DC615", "whole-module-saved", "W", "pickle lint", "A whole module
 DC616 = _rule("DC616", "object-collective-unpickles", "I", "lint", "Object collectives unpickle what other ranks send", in_folders="many")
 
 # DC7xx: Training-script practice
-DC701 = _rule("DC701", "collective-in-rank-branch", "EW", "lint log rehearse watch stuck", "A collective is reached by some ranks only", in_folders="note")
+DC701 = _rule("DC701", "collective-in-rank-branch", "EW", "lint log rehearse watch stuck", "A collective is reached by some ranks only", in_folders="warning")
 DC702 = _rule("DC702", "collective-after-rank-exit", "EW", "lint log rehearse watch stuck", "A collective follows where some ranks have left", in_folders="many")
 DC703 = _rule("DC703", "branch-collective-mismatch", "W", "lint", "The arms of a rank branch call different collectives", in_folders="many")
 DC704 = _rule("DC704", "ddp-forward-in-rank-branch", "WE", "lint rehearse watch", "A DDP forward runs on some ranks only", in_folders="note")

@@ -165,7 +165,7 @@ def test_on_a_terminal_it_offers_a_baseline(tmp_path: Path) -> None:
     ended, text = on_a_terminal(["--github"], tmp_path, "y\ny\n")
     assert ended == 0, text
     assert "lint reports 1 finding. Accept them in a baseline" in text
-    assert json.loads((tmp_path / scaffold.BASELINE).read_text())["findings"] == {"DC701:train.py": 1}
+    assert json.loads((tmp_path / scaffold.BASELINE).read_text())["findings"] == {"DC709:train.py": 1}
 
 
 # a baseline
@@ -177,7 +177,7 @@ def test_a_baseline_takes_what_is_there_and_ci_then_is_content(tmp_path: Path) -
     assert status == 1 and "lint reports 1 finding: --baseline accepts what exists" in text
     assert sorted(contents(tmp_path)) == ["train.py"], "a look leaves nothing"
     assert call(str(tmp_path), "--pre-commit", "--baseline", "--yes")[0] == 0
-    assert json.loads((tmp_path / scaffold.BASELINE).read_text())["findings"] == {"DC701:train.py": 1}
+    assert json.loads((tmp_path / scaffold.BASELINE).read_text())["findings"] == {"DC709:train.py": 1}
     assert load(World(), str(tmp_path / "pyproject.toml")).word("baseline") == scaffold.BASELINE
     status, text = call(str(tmp_path), "--pre-commit", "--yes")
     assert status == 0 and "nothing to do" in text

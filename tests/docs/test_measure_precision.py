@@ -130,14 +130,18 @@ def test_a_rule_earns_its_level_by_nine_right_findings_of_ten() -> None:
 
 
 def test_a_rule_is_a_note_if_less_than_a_quarter_of_its_findings_is_right() -> None:
-    assert tool.mostly_wrong(draws(a="rwwwwwww")) == {"DC701"}
-    assert tool.mostly_wrong(draws(a="rrwwwwww")) == set()
-    assert tool.mostly_wrong(draws(a="wwwwwwwaaaa")) == set()
+    both = {"DC701": {"error", "warning"}}
+    assert tool.mostly_wrong(draws(a="rwwwwwww")) == both
+    assert tool.mostly_wrong(draws(a="rrwwwwww")) == {}
+    assert tool.mostly_wrong(draws(a="wwwwwwwaaaa")) == {}
     warnings = draws("warning", a="wwww")
-    assert tool.mostly_wrong(draws(a="wwww") + warnings) == set()
-    assert tool.mostly_wrong(draws(a="wwwwwwww") + warnings) == {"DC701"}
+    assert tool.mostly_wrong(draws(a="wwww") + warnings) == {}
+    assert tool.mostly_wrong(draws(a="wwwwwwww") + warnings) == both
+    better = draws("warning", a="rrrrwwww")
+    assert tool.mostly_wrong(draws(a="wwwwwwww") + better) == {"DC701": {"error"}}
     rule = rules.find("DC701")
     assert tool.default_of(rule, draws(a="rwwwwwww")) == "note"
+    assert tool.default_of(rule, draws(a="rwwwwwww") + better) == "warning"
     # until later samples show that it is better
     assert tool.default_of(rule, draws(a="rwwwwwww", b="r", c="r", d="r", e="rr")) == ""
     assert tool.default_of(rule._replace(in_folders="info"), draws(a="rrwwwwww")) == "info"
