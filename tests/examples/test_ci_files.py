@@ -215,11 +215,11 @@ def job(tmp_path: Path) -> Job:
 def test_the_action_annotates_summarises_and_fails_with_our_status(job: Job) -> None:
     result = job.step("Run distcheck", args="--parts lint", sarif="true")
     assert result.returncode == 1, result.stderr
-    assert result.stdout.startswith("::error file=train.py,line=7")
-    assert "DC701" in job.summary.read_text()
+    assert result.stdout.startswith("::error file=train.py,line=5")
+    assert "DC709" in job.summary.read_text()
     assert job.outputs() == {"exit-status": "1", "sarif-file": str(job.temp / "distcheck.sarif")}
     sarif = json.loads((job.temp / "distcheck.sarif").read_text())
-    assert sarif["version"] == "2.1.0" and sarif["runs"][0]["results"][0]["ruleId"] == "DC701"
+    assert sarif["version"] == "2.1.0" and sarif["runs"][0]["results"][0]["ruleId"] == "DC709"
 
 
 @posix
@@ -237,11 +237,11 @@ def test_the_action_ends_with_0_and_leaves_out_what_is_not_asked_for(job: Job) -
 @posix
 def test_the_action_runs_the_other_commands_with_all_their_outputs(job: Job) -> None:
     result = job.step(
-        "Run distcheck", command="lint", paths="train.py", args="--select DC701\n--no-cache", sarif="true"
+        "Run distcheck", command="lint", paths="train.py", args="--select DC709\n--no-cache", sarif="true"
     )
     assert result.returncode == 1, result.stderr
     assert job.outputs() == {"exit-status": "1", "sarif-file": str(job.temp / "distcheck.sarif")}
-    assert "DC701" in job.summary.read_text()
+    assert "DC709" in job.summary.read_text()
     judged = job.step(
         "Run distcheck", command="env", paths="torchrun --nproc-per-node=2 train.py", output_format="json"
     )
@@ -413,7 +413,7 @@ def test_pre_commit_itself_runs_the_hooks(tmp_path: Path) -> None:
     if "No matching distribution" in result.stdout or "Could not find a version" in result.stdout:
         pytest.skip("pip can install nothing here: there is no package index to be reached")
     assert result.returncode == 1, result.stdout + result.stderr
-    assert "DC701" in result.stdout and "train.py:7" in result.stdout
+    assert "DC709" in result.stdout and "train.py:5" in result.stdout
     assert "DC610" in result.stdout and "model.pkl" in result.stdout
 
     (project / "train.py").write_text(GOOD)
@@ -432,7 +432,7 @@ def test_pre_commit_itself_runs_the_hooks(tmp_path: Path) -> None:
     (project / "train.py").write_text(BAD)
     git(project, "add", "-A")
     result = run("distcheck-lint")
-    assert result.returncode == 1 and "DC701" in result.stdout, result.stdout + result.stderr
+    assert result.returncode == 1 and "DC709" in result.stdout, result.stdout + result.stderr
 
 
 # scripts of the other systems
@@ -468,10 +468,10 @@ def test_the_job_for_gitlab_leaves_a_report_that_gitlab_reads(tmp_path: Path) ->
     result = run_lines(
         whole["distcheck"]["script"], tmp_path, **whole["variables"], DISTCHECK_CI_PARTS="lint", GITLAB_CI="true"
     )
-    assert result.returncode == 1 and "DC701" in result.stdout, result.stderr
+    assert result.returncode == 1 and "DC709" in result.stdout, result.stderr
     (issue,) = json.loads((tmp_path / whole["distcheck"]["artifacts"]["reports"]["codequality"]).read_text())
     assert issue["location"]["path"] == "train.py" and issue["fingerprint"]
-    assert "DC701" in (tmp_path / whole["distcheck"]["artifacts"]["reports"]["junit"]).read_text()
+    assert "DC709" in (tmp_path / whole["distcheck"]["artifacts"]["reports"]["junit"]).read_text()
 
 
 @posix
@@ -487,4 +487,4 @@ def test_the_lines_that_init_writes_run(tmp_path: Path, system: str) -> None:
     result = run_lines(lines, tmp_path, DISTCHECK_CI_PARTS="lint", GITHUB_STEP_SUMMARY=str(summary))
     assert result.returncode == 1, result.stderr
     made = summary if system == "github" else tmp_path / "gl-code-quality-report.json"
-    assert "DC701" in made.read_text()
+    assert "DC709" in made.read_text()
