@@ -15,7 +15,8 @@ from .values import RANKS, Kind
 #: The class of Fabric, by both of its names.
 FABRICS = ("lightning.Fabric", "lightning.fabric.Fabric")
 _FABRIC_LOADERS = tuple(f"{fabric}.setup_dataloaders" for fabric in FABRICS)
-_PREPARES = ("accelerate.Accelerator.prepare", "accelerate.Accelerator.prepare_data_loader")
+#: What divides the loaders that an Accelerator gets.
+PREPARES = ("accelerate.Accelerator.prepare", "accelerate.Accelerator.prepare_data_loader")
 
 
 def divided_loaders(program: Program) -> set[tuple[int, int]]:
@@ -54,7 +55,7 @@ def _has_one_device(call: SourceCall) -> bool:
 
 def prepared(program: Program) -> Iterator[tuple[int, int]]:
     """Yield the loaders that an Accelerator divides."""
-    for call in program.calls_to(*_PREPARES):
+    for call in program.calls_to(*PREPARES):
         for term in call.argument_terms:
             yield from loaders_in(program, call.term_value(term))
 

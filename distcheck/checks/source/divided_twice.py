@@ -11,20 +11,20 @@ from distcheck.core.patterns import lazy
 from distcheck.core.registry import probe
 
 from . import call_paths, path_values
+from .divided_loaders import PREPARES
 from .loader_loops import SAMPLER, loaders_in
 from .program import Program, SourceCall
 from .values import Kind
 
 #: Conditions that test whether there are other ranks.
 _SEVERAL = lazy(r"process|world|initialized|__main__", re.IGNORECASE)
-_PREPARES = ("accelerate.Accelerator.prepare", "accelerate.Accelerator.prepare_data_loader")
 
 
 @probe(rules.DC770)
 def data_is_divided_once(program: Program) -> Iterator[Finding]:
     """A loader that Accelerate prepares has no sampler that divides the data already."""
     done = set()
-    for prepare in program.calls_to(*_PREPARES):
+    for prepare in program.calls_to(*PREPARES):
         for term in prepare.argument_terms:
             for place in loaders_in(program, prepare.term_value(term)):
                 loader = SourceCall(program, *place)

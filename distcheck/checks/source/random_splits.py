@@ -9,6 +9,7 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from . import call_paths, path_values, rank_dependence
+from .divided_loaders import PREPARES
 from .loader_loops import DEEPEST_FLOW, LOADERS, SAMPLER, is_given, loaders_in
 from .path_values import CallPath
 from .program import EventRow, Program, SourceCall
@@ -25,7 +26,6 @@ _SEEDING = (
     "init_seeds", "set_seeds", "fix_random_seeds", "seed_torch", "set_all_seeds", "random_seed", "initialize_seeds",
     "fix_seeds", "set_global_seed", "same_seeds", "set_rng_seed", "reset_seed",
 )  # fmt: skip
-_ACCELERATOR = "accelerate.Accelerator"
 _TIMES = ("time.", "os.urandom", "secrets.", "uuid.", "random.", "numpy.random.")
 
 
@@ -159,7 +159,7 @@ def _divided_by(program: Program, shuffle: SourceCall) -> SourceCall | None:
         data = sampler.argument(0, "dataset")
         if data is not None and _is_made_from(program, data, made):
             return sampler
-    prepared = list(program.calls_to(f"{_ACCELERATOR}.prepare", f"{_ACCELERATOR}.prepare_data_loader"))
+    prepared = list(program.calls_to(*PREPARES))
     for loader in program.calls_to(*LOADERS) if prepared else ():
         data = loader.argument(0, "dataset")
         if data is None or not _is_made_from(program, data, made):

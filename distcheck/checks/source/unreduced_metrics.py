@@ -149,7 +149,7 @@ def _evaluates(program: Program, loop: LoaderLoop) -> bool:
 def _is_combined(program: Program, function: Function, made: set[int], block: int = -1) -> bool:
     """Return whether anything that may combine the ranks' values gets a metric, or runs in the loop that finds it."""
     return any(
-        (_combines(row) or any(_reaches_a_combination(program, inner) for inner in program.functions(row)))
+        _may_combine(row)
         for row in program.rows_of(*function)
         if isinstance(row, SourceCall) and (any(number == block for number, _ in row.blocks) or _is_given(row, made))
     )
@@ -158,14 +158,20 @@ def _is_combined(program: Program, function: Function, made: set[int], block: in
 def _combines_at_its_end(program: Program, loop: LoaderLoop) -> bool:
     """Return whether the function of an evaluation combines values after it, whatever fills its meters."""
     return not trains(program, loop.function) and any(
-        _combines(row) or any(_reaches_a_combination(program, inner) for inner in program.functions(row))
+        _may_combine(row)
         for row in program.rows_of(*loop.function)
         if isinstance(row, SourceCall) and row.line > loop.end_line
     )
 
 
+def _may_combine(call: SourceCall) -> bool:
+    """Return whether a call, or what it leads to, combines values of several ranks."""
+    program = call.program
+    return _combines(call) or any(_reaches_a_combination(program, inner) for inner in program.functions(call))
+
+
 def _is_given(call: SourceCall, made: set[int]) -> bool:
-    """Return whether a call gets a metric: as an argument, as its object, or as a function inside of another may."""
+    """Return whether a call gets a metric, as an argument or as its object; without both, whether its name combines."""
     terms = [*call.argument_terms, call.receiver_term]
     if max(terms) < 0:
         return bool(_COMBINES.search(call.method)) and call.method != "synchronize"

@@ -36,7 +36,7 @@ def losses_of(outputs, batch):
 
 def evaluate(model, loader):
     model.eval()
-    sums: dict[str, float] = {}
+    sums = {}
     count = 0
     with torch.no_grad():
         for batch in loader:
