@@ -167,11 +167,9 @@ def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen, memory: RunMemo
         found = _once_per_script(found)
     known_rules = rules.known()
     lowest = [_at_its_level(item, known_rules, options, inputs) for item in found]
-    # a rule that is info everywhere is no news
+    # of rules that --preview gives their own level; one that is info everywhere is no news
     lowered = sum(
-        after.severity < before.severity
-        and after.severity == Severity.INFO
-        and known_rules[before.code].in_folders in ("many", "warning")
+        after.severity < before.severity and known_rules[before.code].in_folders == "many"
         for before, after in zip(found, lowest, strict=True)
     )
     found = lowest
